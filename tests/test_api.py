@@ -18,7 +18,7 @@ from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.results.heads import HeadScores
 from attnscan.views.notebook import heads_html
-from attnscan.views.page.frame import Page
+from attnscan.views.page.page import Page
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"

@@ -20,7 +20,7 @@ from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, head
 from attnscan.scan.options import OnProgress, silent
 
 if TYPE_CHECKING:
-    from attnscan.views.page.frame import Page
+    from attnscan.views.page.page import Page
     from attnscan.views.pictures import Drawable, Kind
 
 
@@ -72,11 +72,10 @@ def report(
     results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)
     if not isinstance(results[0], HeadScores):
         raise OptionError(f"there is no page of a {type(a).__name__}", "give what classify or heads returns")
-    from attnscan.views.page.page import page, page_options
-    from attnscan.views.page.trees import trees_page
+    from attnscan.views.page.page import PageOptions, page, trees_page
 
     (options.get("progress") or silent)("writing the page", None, None)
-    look = page_options(results[0], heads, neurons=neurons, megabytes=size)
+    look = PageOptions(heads, neurons, size and size * 1e6)
     made = trees_page(trees, look) if trees else page(results, look)
     if path is not None:
         write_file(path, made.html.encode())

@@ -20,8 +20,7 @@ from attnscan.results.terms import AttentionKind, Head
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.trial import Trial, Trials
 from attnscan.text import hashed, plain
-from attnscan.views.page.live import answer_of, live_page, numbers_of
-from attnscan.views.page.page import page
+from attnscan.views.page.page import answer_of, live_page, numbers_of, page
 
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}
@@ -129,9 +128,12 @@ class Session:
 
     def answer(self, question: Question) -> bytes:
         """Answer a question, as JSON. Raises: as `trial`."""
-        held, of_kind = self.trial(question), bool(question.attention)
-        answer = answer_of(held.result, question.id, held.tokens, held.predictions, of_kind=of_kind)
-        return encoded(answer | {"question": question.as_json()})
+        return encoded(self._answer(question))
+
+    def _answer(self, question: Question) -> dict[str, Any]:
+        held = self.trial(question)
+        answer = answer_of(held.result, question.id, held.tokens, held.predictions)
+        return answer | {"question": question.as_json()}
 
     def first_of(self, model: int) -> Question:
         """The question that everything begins with, to one of the models."""
@@ -140,11 +142,13 @@ class Session:
     def first_page(self, model: int) -> bytes:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
         question, kinds = self.first_of(model), tuple(self.models[model].kinds)
-        held, about = self.trial(question), {"question": question.as_json(), "id": question.id, "model": model}
-        about["models"] = tuple(loaded.title for loaded in self.models)
-        about["available"] = tuple(next(iter(loaded.kinds.values())).available for loaded in self.models)
-        about["kinds"] = kinds if len(kinds) > 1 else ()
-        return live_page(held.result, about, held.tokens, held.predictions).encode()
+        server = {
+            "model": model,
+            "models": [loaded.title for loaded in self.models],
+            "available": [next(iter(loaded.kinds.values())).available for loaded in self.models],
+            "kinds": kinds if len(kinds) > 1 else (),
+        }
+        return live_page(self.trial(question).result, self._answer(question), server).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

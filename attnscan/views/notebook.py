@@ -40,8 +40,7 @@ def _page(result: HeadScores) -> str:
     attention = result.attention
     if attention is None or len(attention.rows) > MOST_DRAWN or (attention.chosen and attention.chosen.heads):
         return ""
-    from attnscan.views.page.frame import PageOptions
-    from attnscan.views.page.page import page
+    from attnscan.views.page.page import PageOptions, page
 
     made = page(result, PageOptions(size=_PAGE_SIZE))
     allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:900px;border:0"'

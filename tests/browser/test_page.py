@@ -30,8 +30,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import heads_html
-from attnscan.views.page.frame import PageOptions
-from attnscan.views.page.page import page
+from attnscan.views.page.page import PageOptions, page
 from attnscan.views.palette import COLORS, letter, words
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself

@@ -83,7 +83,10 @@ def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
 
 
 class Elements(HTMLParser):
-    """A page taken apart: its tags, their attributes, and the text of those that have an id."""
+    """A page taken apart: its tags, their attributes, the text of those that have an id, and packed texts by theirs.
+
+    Before those of all inputs but the first stands the input's place.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -91,6 +94,8 @@ class Elements(HTMLParser):
         self.text: dict[str, str] = {}
         self._name = ""
         self.feed(html)
+        for place, facts in enumerate(self.data["inputs"] if "data" in self.text else ()):
+            self.text |= {f"{place}:{name}" if place else name: text for name, text in facts["texts"].items()}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
@@ -108,11 +113,10 @@ class Elements(HTMLParser):
     @property
     def facts(self) -> dict[str, Any]:
         """What the scripts read of the first input, and by reading what is said of every head, as `rows` and so on."""
-        packed = json.loads(self.bytes_of("table-bytes").tobytes())
+        tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
-        names = ("rows", "unsure", "rests", "chance")
-        told = {name: {by: of[name] for by, of in packed["readings"].items()} for name in names}
-        return facts | told | {"profiles": packed["profiles"]}
+        names = ("rows", "unsure", "rests", "chance", "profiles")
+        return facts | {name: {reading: table[name] for reading, table in tables.items()} for name in names}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)
@@ -124,7 +128,7 @@ class Elements(HTMLParser):
 
     def neurons(self, name: str, tokens: int) -> NDArray[np.float64]:
         """A head's queries and keys as the scripts make them. Shape: [query or key, token, neuron]."""
-        zero, of_query, of_key, packed = self.text[f"neurons-{name}"].split(",")
+        _, zero, of_query, of_key, packed = self.text[f"neurons-{name}"].split(",")
         high, low = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, -1).astype(np.int64)
         steps = (high << 8 | low).reshape(2, tokens, -1) - int(zero)
         return steps * np.array([float(of_query), float(of_key)])[:, None, None]
@@ -157,7 +161,6 @@ def _carried_row(weights: list[int], rest: list[int], norms: list[int], special:
     """A row of what is carried from rounded weights and norms and what these are off; the first of each is no key's."""
     products = [0 if of else weight * norm for weight, norm, of in zip(weights[1:], norms[1:], special, strict=True)]
     whole = sum(products) or 1
-    signed = [-(each + 1) // 2 if each % 2 else each // 2 for each in rest[1:]]
     shares = [(2 * product * steps + whole) // (2 * whole) for product in products]
-    made = zip(rest[1:], shares, signed, special, strict=True)
-    return [rest[0], *(held if of else share + off for held, share, off, of in made)]
+    made = zip(rest[1:], shares, special, strict=True)
+    return [rest[0], *(held if of else (share + held) % 2**16 for held, share, of in made)]

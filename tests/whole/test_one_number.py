@@ -22,9 +22,8 @@ from pages import Elements
 import attnscan
 from attnscan import HeadScores
 from attnscan.views.notebook import heads_html
-from attnscan.views.page.live import answer_of
-from attnscan.views.page.page import page
-from attnscan.views.page.table import frame_of
+from attnscan.views.page.facts import frame_of
+from attnscan.views.page.page import answer_of, page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures import picture
 from attnscan.views.terminal.heads import first_screen
@@ -172,7 +171,7 @@ def test_one_input_and_its_live_page(options: dict[str, str]) -> None:
 
 def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:
     """What the live page takes for its table, by the reading of a result, which comes last."""
-    text = answer_of(result, "0" * 16, (), ())["texts"]["table-bytes"]
-    table = json.loads(zlib.decompress(base64.b64decode(text)))
-    rows = list(table["readings"].values())[-1]["rows"]
+    text = answer_of(result, "0" * 16, (), ())["facts"]["texts"]["tables"]
+    tables = json.loads(zlib.decompress(base64.b64decode(text)))
+    rows = list(tables.values())[-1]["rows"]
     return [dict(zip(frame_of(result).columns, row, strict=True)) for row in rows]

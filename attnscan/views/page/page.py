@@ -1,66 +1,84 @@
-"""The page of `report`: one HTML file that shows every head, and asks nothing of any network."""
+"""The page of `report` and of `serve`: one HTML file that shows every head, and asks nothing of any network.
+
+Its scripts read JSON: of each input facts, and packed numbers by their ids. Texts from outside go through the
+template's escaping, or as JSON in which no tag can end; the page's own policy forbids all other scripts.
+"""
 
 from __future__ import annotations
 
-import shlex
-import unicodedata
+import base64
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from decimal import ROUND_CEILING, Context
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from attnscan.errors import OptionError
-from attnscan.results.attention import PADDING, Attention, check_drawn
+from attnscan.results.attention import Attention, check_drawn
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import HABITS
-from attnscan.results.terms import IN_MEMORY, AttentionKind, Head, Heads, Signature
-from attnscan.scoring.cross import ALIGNED, CROSS_PATTERNS
-from attnscan.scoring.patterns import SHIPPED
+from attnscan.results.syntax import Syntax, TreesRead
+from attnscan.results.terms import Head, Heads
 from attnscan.text import plain
-from attnscan.views.behaviour import ranked_by, summary, why_unsure
-from attnscan.views.page.cargo import WEIGHT_STEPS, compressed, heads_that_fit, masks_of, strongest_first, thumbnails_of
-from attnscan.views.page.frame import SIZE, Page, PageOptions, at_most, html_of
-from attnscan.views.page.table import READINGS, frame_of, packed_table, results_by_reading
-from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
+from attnscan.views.behaviour import ranked_by, summary
+from attnscan.views.page import arrays
+from attnscan.views.page.facts import (
+    facts_of_heads,
+    facts_of_tokens,
+    results_by_reading,
+    strongest_first,
+    tables_of,
+    token_text,
+    why_not,
+)
 
-_NOTES = 600  # characters of what is said of what did not fit
-_NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
+if TYPE_CHECKING:
+    from attnscan.results.predictions import Prediction
+
+SIZE = 2_000_000
+"""Bytes that a page takes at most, unless its heads are chosen."""
+WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("dom", "data", "state", "model", "heads", "head", "matrix", "neuron", "table", "tree")
+_NOTES = 600  # bytes of the notes on what did not fit
+_WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 
 
 @dataclass(frozen=True)
-class PageInput:
-    """One input on a page: what its scripts read, and packed texts by the ids under which they find them."""
+class PageOptions:
+    """What a page holds."""
+
+    heads: Heads | None = None  # whose weights it holds; None for all, or those of them that fit
+    neurons: bool = True  # whether it holds queries and keys, too
+    size: float | None = None
+    """Bytes that it takes at most, though never less than every head's scores need; None for 2 MB, or for as many as
+    the named heads take."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and what whoever made it should know."""
+
+    html: str  # the file's text
+    notes: tuple[str, ...]  # what it has no room for, a line each
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What a page shows at a time: one input by one kind of attention, or many pairs."""
 
     result: HeadScores
-    attention: Attention | None
-    """With norms only where what heads carry is on the page; None of many pairs."""
-    order: Sequence[Head]
-    """Which heads' weights are there first."""
-    facts: dict[str, Any]
-    texts: dict[str, str]
-
-    @classmethod
-    def of(cls, result: HeadScores, heads: Sequence[Head] | None = None, *, inputs: int = 1) -> PageInput:
-        """With everything but single heads' weights; `inputs` share a page.
-
-        Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
-        """
-        attention = attention_of(result) if result.of_input else None
-        results = results_by_reading(result, carried=attention is not None and attention.norms is not None)
-        order = _order(result, is_of_pairs=attention is None) if heads is None else heads
-        facts, texts = _facts_of_heads(result, results), {"table-bytes": packed_table(results)}
-        facts |= {"best": order[0].name, "whyNot": _why_not(result, attention), "tokens": []}
-        if attention is not None:
-            small = thumbnails_of(attention, {name: READINGS[name] for name in results}, inputs)
-            texts |= {f"thumbnails-of-{name}": compressed(values) for name, values in small.items()}
-            masks, mask_of_layer = masks_of(attention)
-            texts |= {f"mask-{number}": mask for number, mask in enumerate(masks)}
-            facts |= _facts_of_tokens(result, attention)
-            facts["sides"] = {name: max(values.shape[2:]) for name, values in small.items()}
-            facts["maskOfLayer"] = mask_of_layer
-        return cls(result, attention, order, facts, texts)
+    attention: Attention | None  # with norms only where the page has what heads carry; None of many pairs
+    order: Sequence[Head]  # whose weights are there first
+    facts: dict[str, Any]  # what the scripts read; `texts` in it are packed numbers by their ids
 
 
 def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None = None) -> Page:
@@ -69,102 +87,86 @@ def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None 
     Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
     many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
     reading: attention weights among words, unless something else was asked.
-    Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
+    Raises: OptionError if a classification's attention was not kept, a ranking has no labels, or heads of many pairs
+    are named; SelectionError for heads that are not there.
     """
-    options, results = options or PageOptions(), [result] if isinstance(result, HeadScores) else result
-    inputs = [PageInput.of(result, options.heads, inputs=len(results)) for result in results]
-    if len(inputs) > 1:
-        inputs = [replace(kind, facts=kind.facts | {"key": kind.facts["attention"]}) for kind in inputs]
-    return page_of(inputs, options)
+    results, options = [result] if isinstance(result, HeadScores) else result, options or PageOptions()
+    return _fill([_input_of(each, options, inputs=len(results)) for each in results], options)
 
 
-def page_of(inputs: Sequence[PageInput], options: PageOptions, **data: Any) -> Page:
-    """The page of some inputs, opened on the first one, with as many heads' weights as fit, the same share of each."""
-    size, room = options.size, float("inf")
-    if size is not None:
-        room = size - len(render_page(inputs, (), **data).encode()) - _NOTES
-    parts = [len(held.facts["tokens"]) ** 2 + 400 for held in inputs]  # weights of few tokens take room, too
-    loaded = [_load(held, options, room * part / sum(parts)) for held, part in zip(inputs, parts, strict=True)]
-    notes = _left_out(loaded, options)
-    html = render_page(loaded, notes, **data)
-    if size is not None and (needed := len(html.encode())) > size:
-        what = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
-        notes.append(f"{what} do not fit in {size / 1e6:g} MB: the page takes {at_most((needed + _NOTES) / 1e6)} MB")
-        html = render_page(loaded, notes, **data)
-    return Page(html, tuple(notes))
+def trees_page(read: TreesRead, options: PageOptions) -> Page:
+    """Every head on some sentences, each with its dependency tree over the head view, and what heads follow in all.
 
-
-def render_page(inputs: Sequence[PageInput], left_out: Sequence[str], **data: Any) -> str:
-    """A page's text. Texts of all inputs but the first go by the input's place, a colon and their own ids."""
-    first = inputs[0]
-    texts = {f"{place}:{name}" if place else name: t for place, of in enumerate(inputs) for name, t in of.texts.items()}
-    lines = first.result.notes if first.result.of_input else (summary(first.result), ranked_by(first.result))
-    signature = asdict(first.result.signature)
-    frame = {
-        "signature": {name: plain(str(value)) for name, value in signature.items() if value != ()},
-        "threshold": f"{first.result.labels.threshold:g}",
-        "left_out": left_out,
-        "notes": [plain(line) for line in lines if line],
-        "weight_error": at_most(max(0.5 / of.facts.get("weightSteps", 1) for of in inputs) + 0.5 / 65535),
-        "logit_error": at_most(max(of.facts.get("neuron", {}).get("error", 0) for of in inputs)),
+    It holds no queries and keys. Raises: as `page`.
+    """
+    options, inputs = replace(options, neurons=False), list[_Input]()
+    for tree in read.sentences:
+        order = inputs[0].order if inputs else None
+        inputs.append(_input_of(tree.result, options, order, inputs=len(read.sentences)))
+        facts, sentence = inputs[-1].facts, tree.sentence
+        facts["key"] = str(tree.number)
+        facts["tree"] = {
+            "text": plain(sentence.text),
+            "words": [token_text(sentence.word(word)) for word in range(len(sentence.words or ()))],
+            "wordOf": tree.owners,
+            "heads": sentence.tags["head"],
+            "relations": [plain(str(relation)) for relation in sentence.tags["deprel"]],
+        }
+        for by in tree.result.scores_by:
+            if by not in facts["whyNot"]:
+                facts["texts"][f"most-{by}"] = arrays.pack((tree.most_attended(by) + 1).astype(np.uint16))
+    treebank = {
+        "heads": [_followed(read.syntax, head) for head in read.syntax.grid],
+        "of": f"{read.syntax.sentences:,} sentences, {read.syntax.signature.reading}",
     }
-    data = {"live": None, "treebank": None, **data}
-    data["inputs"] = [of.facts for of in inputs] + data.pop("others", [])
-    return html_of(data, texts, frame)
+    return _fill(inputs, options, treebank=treebank)
 
 
-def _load(held: PageInput, options: PageOptions, room: float) -> PageInput:
-    """Add what goes into `room` characters."""
-    attention = held.attention
-    if attention is None:
-        return held
-    wanted = options.neurons and attention.query is not None
-    weights, neurons = heads_that_fit(attention, held.order, room, neurons=wanted)
-    facts, texts = held.facts | {"weightSteps": weights.steps}, held.texts | weights.texts
-    if options.heads is not None:
-        facts["whyNoWeights"] = "the page was made with other heads"
-    facts["neuron"] = dict(facts["neuron"])
-    if attention.query is not None:
-        facts["neuron"]["whyNone"] = "there was no room for this head's queries and keys; --size or --heads brings them"
-        if not options.neurons:
-            facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
-    if neurons is None or not neurons.texts:
-        facts["neuron"]["size"] = 0
-    else:
-        texts |= neurons.texts
-        facts["neuron"] |= {"error": neurons.error, "digits": 2 if neurons.error < 0.01 else 1}
-    return replace(held, facts=facts, texts=texts)
+def _followed(syntax: Syntax, head: Head) -> str:
+    """What a head follows in a treebank, with its numbers."""
+    if head not in syntax.main_rows:
+        return "no relation beyond fixed rules"
+    best = syntax.main_rows[head]
+    rule = f"the rule '{syntax.rule[best]}' for {syntax.rule_accuracy[best]:.2f}"
+    row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
+    accuracy = syntax.accuracy[(*head.place, best)]
+    return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {rule}"
 
 
-def _left_out(inputs: Sequence[PageInput], options: PageOptions) -> list[str]:
-    """What was wanted of the attention and has no room, a line each."""
-    wanted = sum(len(held.order) for held in inputs if held.attention is not None)
-    fitting = Counter(name.partition("-")[0] for held in inputs for name in held.texts)
-    weights, neurons, limit = fitting["weights"], fitting["neurons"], f"in {(options.size or 0) / 1e6:g} MB"
-    has_neurons = any(held.attention is not None and held.attention.query is not None for held in inputs)
-    lines = []
-    if weights < wanted:
-        which = ": the best of each pattern" if weights else ""
-        lines.append(f"the weights of {weights:,} of {wanted:,} heads fit {limit}{which}")
-    if options.neurons and has_neurons and neurons < weights:
-        lines.append(f"the queries and keys of {neurons:,} of {wanted:,} heads fit {limit}")
-    return lines
+def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """What a live page takes in place of its first input, as JSON: all but single heads' numbers.
 
-
-def page_options(result: HeadScores, heads: Heads | None, *, neurons: bool, megabytes: float | None) -> PageOptions:
-    """What a result's page is to hold: some `heads` in any size, or else as many as fit into so many megabytes.
-
-    Raises: OptionError for heads of many pairs, or if attention was not kept; SelectionError for heads not there.
+    `words` are the input's tokens before any was hidden. Raises: OptionError if the attention was not kept.
     """
-    size = None if megabytes is None else int(megabytes * 1_000_000)
-    if heads is None:
-        return PageOptions(None, neurons, size or SIZE)
-    if not result.of_input:
-        raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
-    return PageOptions(tuple(result.kept_attention().grid.select(heads)), neurons, size)
+    facts, as_json = _input_of(result, PageOptions()).facts, [prediction.as_json() for prediction in predictions]
+    return {"id": id, "facts": facts, "words": [token_text(word) for word in words], "predictions": as_json}
 
 
-def attention_of(result: HeadScores) -> Attention:
+def live_page(result: HeadScores, answer: Mapping[str, Any], server: Mapping[str, Any]) -> str:
+    """The page with a server behind it, opened on the first `answer`, which has its `question`, too.
+
+    The page knows of its `server` the `models` that can be asked, which one it is of (`model`), why a kind of change
+    cannot be made in each (`available`), and the `kinds` of attention of an encoder-decoder, if there are several.
+    """
+    live, kinds = {**server, **answer}, server["kinds"]
+    facts = live.pop("facts")
+    live["models"] = [plain(name) for name in server["models"]]
+    live["available"] = [{change: plain(why) for change, why in of.items()} for of in server["available"]]
+    letters = {kind: "" if kind == "encoder" else kind[0] for kind in kinds if kind != facts["key"]}
+    others = [{"key": kind, "letter": letter} for kind, letter in letters.items()]
+    return _render(result, [facts, *others], live=live)
+
+
+def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
+    """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
+    attention = _attention_of(result)
+    texts = arrays.pack_weights(attention, head, arrays.WEIGHT_STEPS[0])
+    if attention.query is not None:
+        texts |= arrays.pack_neurons(attention, head, arrays.NEURON_STEPS[0])
+    return {"texts": texts}
+
+
+def _attention_of(result: HeadScores) -> Attention:
     """An input's attention, with norms only where what heads carry is known.
 
     Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
@@ -176,123 +178,127 @@ def attention_of(result: HeadScores) -> Attention:
     return attention if "carried" in result.scores_by else replace(attention, norms=None)
 
 
-def _order(result: HeadScores, *, is_of_pairs: bool) -> list[Head]:
-    """Heads, strongest first; over pairs one with a pattern's label comes first, on which the page opens."""
-    order = strongest_first(result.table, result.grid)
-    return sorted(order, key=lambda head: not result.labels.follows[head.place]) if is_of_pairs else order
+def _input_of(
+    result: HeadScores, options: PageOptions, order: Sequence[Head] | None = None, *, inputs: int = 1
+) -> _Input:
+    """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
+    attention = _attention_of(result) if result.of_input else None
+    if options.heads is not None:
+        if attention is None:
+            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
+        order = result.grid.select(options.heads)
+    order = order or strongest_first(result)
+    results = results_by_reading(result, carried=attention is not None and attention.norms is not None)
+    facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
+    texts = {"tables": arrays.pack(np.frombuffer(tables_of(results), np.uint8))}
+    if attention is not None:
+        readings = {name: of.reading for name, of in results.items()}
+        thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
+        masks = arrays.pack_masks(attention)
+        facts["maskOfLayer"] = [masks.index(mask) for mask in masks]  # the first layer with the same
+        texts |= thumbnails | {f"mask-{layer}": masks[layer] for layer in facts["maskOfLayer"]}
+        facts |= facts_of_tokens(result, attention)
+    return _Input(result, attention, order, facts | {"texts": texts})
 
 
-def _facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dict[str, Any]:
-    """What the scripts read of a model's heads, and of what these may do."""
-    signature, grid, patterns = result.signature, result.grid, result.scores.patterns
-    kind = grid[0].kind
-    counts = {pattern.id: pattern.counts for pattern in (CROSS_PATTERNS if kind is AttentionKind.CROSS else SHIPPED)}
-    not_measured = result.not_measured
-    if not result.of_input and signature.predictive == "off":
-        not_measured = {"predictive": "switched off"}
-    described = [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns]
-    habits = [_kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in patterns]
-    return {
-        "title": plain(signature.title),
-        "subtitle": signature.counts,
-        "device": plain(f"{signature.device} {signature.dtype}"),
-        "key": "",
-        "attention": kind.word,
-        "letter": kind.letter,
-        "grid": grid.shape,
-        "heads": [head.name for head in grid],
-        "patterns": described,
-        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
-        "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
-        "columns": list(frame_of(result)),
-        "readings": list(results),
-        "titles": {name: f"what each head does, {of.reading}" for name, of in results.items()},
-        "usual": list(results)[-1],
-        "drawn": result.labels.drawn,
-        "whyUnsure": why_unsure(result.labels),
-        "card": _card_command(signature),
-    }
+def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
+    """The page of some inputs, opened on the first one, with as many heads' numbers as fit, the same share of each."""
+    size = options.size or (SIZE if options.heads is None else float("inf"))
+    first, facts = inputs[0].result, [page_input.facts for page_input in inputs]
+    needed = len(_render(first, facts, **data).encode()) + _NOTES
+    areas = [len(of["tokens"]) ** 2 + 400 for of in facts]  # weights of few tokens take room, too
+    for page_input, area in zip(inputs, areas, strict=True):
+        _add_numbers(page_input, options, (size - needed) * area / sum(areas))
+    notes = _left_out(inputs, options, f"in {size / 1e6:g} MB")
+    if needed > size:
+        what = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
+        notes.append(f"{what} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB")
+    return Page(_render(first, facts, notes, **data), tuple(notes))
 
 
-def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
-    """How a pattern or habit is shown, and what it counts."""
-    color = COLORS.get(name, _NEUTRAL)
-    style = {"letter": letter(name), "words": words(name), "color": color, "ink": readable_on(color)}
-    return {"id": plain(name), **style, "counts": counts, "whyNone": plain(why_none)}
-
-
-def _card_command(signature: Signature) -> str:
-    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call; empty for saved weights."""
-    if signature.read_by == "file":
-        return ""
-    if signature.model.endswith(IN_MEMORY):
-        return 'attnscan.head("HEAD", model=model, tokenizer=tokenizer)'
-    return f"attnscan head HEAD --model {plain(shlex.quote(signature.model))}"
-
-
-def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
-    """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
+def _add_numbers(page_input: _Input, options: PageOptions, room: float) -> None:
+    """Add the weights, queries and keys of the first heads that go into `room` bytes."""
+    attention, facts = page_input.attention, page_input.facts
     if attention is None:
-        made = f"this page was made {result.reading}; make one with"
-        by = "weight" if result.reading.carried else "carried"
-        special = "in" if result.reading.among_words else "out"
-        return {by: f"{made} --by {by}", special: f"{made} --special {special}"}
-    if attention.norms is not None:
-        return {}
-    if result.signature.read_by == "file":
-        return {"carried": "saved weights do not hold what heads carry"}
-    if "carried" not in result.scores_by:
-        return {"carried": "what heads of this architecture carry cannot be computed"}
-    return {"carried": "the norms of this input's values were not kept"}
+        return
+    wants_neurons = options.neurons and attention.query is not None
+    weights_room = room * _WEIGHTS_SHARE if wants_neurons else room
+    pack_weights, pack_neurons = partial(arrays.pack_weights, attention), partial(arrays.pack_neurons, attention)
+    weights, steps = arrays.pack_finest(arrays.WEIGHT_STEPS, page_input.order, weights_room, pack_weights)
+    heads = [head for head in page_input.order if wants_neurons and f"weights-{head.name}" in weights]
+    room -= arrays.size_of(weights.values())
+    neurons, _ = arrays.pack_finest(arrays.NEURON_STEPS, heads, room, pack_neurons)
+    facts["texts"] |= weights | neurons
+    facts["weightSteps"] = steps
+    facts["neuron"]["error"] = max([float(text.partition(",")[0]) for text in neurons.values()], default=0)
+    if not neurons:
+        facts["neuron"]["size"] = 0
+    if not options.neurons and attention.query is not None:
+        facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
+    if options.heads is not None:
+        facts["whyNoWeights"] = "the page was made with other heads"
 
 
-def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
-    """What the scripts read of an input's tokens, in the finest steps."""
-    passage = attention.passage
-    tokens = [attention.tokens[place] for place in passage]
-    total = sum(sentence != PADDING for sentence in attention.sentence)
-    numbers = {attention.unit[place]: number for number, place in enumerate(passage)} if attention.unit else {}
-    is_saved = result.signature.read_by == "file"
-    lacking = "saved weights hold no" if is_saved else "this architecture does not show its"
-    return {
-        "subtitle": f"{total} tokens"
-        if len(passage) == total
-        else f"tokens {passage[0]} to {passage[-1]} of {total:,}",
-        "tokens": [shown(token) for token in tokens],
-        "special": [attention.sentence[place] < 0 for place in passage],
-        "segments": [attention.segments[place] for place in passage],
-        "related": [[numbers[u] for u in pair] for pair in result.related if numbers.keys() >= set(pair)],
-        "rightToLeft": _reads_right_to_left(tokens),
-        "source": len(attention.asked) if attention.source else 0,
-        "gold": _gold_links(result, attention),
-        "weightSteps": WEIGHT_STEPS[0],
-        "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit",
-        "neuron": {
-            "size": 0 if attention.query is None else attention.query.shape[-1],
-            "scaling": attention.scaling,
-            "digits": 2,
-            "error": 0.0,
-            "whyNone": f"{lacking} queries and keys",
-        },
-    }
+def _left_out(inputs: Sequence[_Input], options: PageOptions, limit: str) -> list[str]:
+    """What was wanted of the attention and has no room, a line each."""
+    of_tokens = [page_input for page_input in inputs if page_input.attention is not None]
+    wanted = sum(len(page_input.order) for page_input in of_tokens)
+    counts = Counter(name.partition("-")[0] for page_input in of_tokens for name in page_input.facts["texts"])
+    weights, neurons = counts["weights"], counts["neurons"]
+    notes = []
+    if weights < wanted:
+        which = ": the best of each pattern" if weights else ""
+        notes.append(f"the weights of {weights:,} of {wanted:,} heads fit {limit}{which}")
+    has_neurons = any(page_input.facts["neuron"]["scaling"] for page_input in of_tokens)
+    if options.neurons and has_neurons and neurons < weights:
+        notes.append(f"the queries and keys of {neurons:,} of {wanted:,} heads fit {limit}")
+    return notes
 
 
-def _gold_links(result: HeadScores, attention: Attention) -> list[list[int]]:
-    """Queries and keys of the gold links between an input's tokens, by their places on the page."""
-    if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
-        return []
-    unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-    target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
-    linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
-    return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
+def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequence[str] = (), **data: Any) -> str:
+    """The page's text, opened on the first of the `inputs`' facts; with `live` data, its scripts may ask their server.
+
+    Raises: jinja2.UndefinedError if the template lacks something.
+    """
+    about = result.notes if result.of_input else (summary(result), ranked_by(result))
+    signature = asdict(result.signature)
+    return _template("live" in data).render(
+        data={"live": None, "treebank": None, **data, "inputs": inputs},
+        facts=inputs[0],
+        of_pairs=not result.of_input,
+        left_out=notes,
+        notes=[plain(line) for line in about if line],
+        signature={name: plain(str(value)) for name, value in signature.items() if value != ()},
+        threshold=f"{result.labels.threshold:g}",
+        weight_error=at_most(max(0.5 / of.get("weightSteps", 1) for of in inputs) + 0.5 / arrays.SUM_STEPS),
+        logit_error=at_most(max(of.get("neuron", {}).get("error", 0) for of in inputs)),
+    )
 
 
-def shown(token: str) -> str:
-    """A token as the page writes it."""
-    return plain(token.strip()) or "␣"
+@cache
+def _template(live: bool) -> Template:
+    """The frame, with style and scripts in it; a library for all browsers looks for their global object in `this`."""
+    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")]
+    library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
+    script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
+    style = (WEB / "style.css").read_text("utf-8")
+    web = {"live": live, "style": Markup(style), "script": Markup(script)}
+    web |= {"style_hash": _hash(style), "script_hash": _hash(script)}
+    environment = Environment(
+        loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.get_template("frame.html.j2", globals=web)
 
 
-def _reads_right_to_left(tokens: Sequence[str]) -> bool:
-    """Whether more letters of the text are of a right-to-left script than not."""
-    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
-    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def at_most(error: float) -> str:
+    """An error bound in two digits, rounded up.
+
+    >>> at_most(0.00005), at_most(0.0121), at_most(0.3), at_most(1), at_most(20), at_most(0)
+    ('0.00005', '0.013', '0.3', '1', '20', '0')
+    """
+    return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(error))).normalize():f}"

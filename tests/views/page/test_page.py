@@ -24,15 +24,12 @@ from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.text import plain
 from attnscan.views.page import page as page_module
-from attnscan.views.page.frame import PageOptions
-from attnscan.views.page.live import live_page
-from attnscan.views.page.page import page
+from attnscan.views.page.page import PageOptions, answer_of, live_page, page
 
 WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
-LIVE = {"question": QUESTION, "id": "0" * 16, "models": ("one", "other"), "model": 0, "kinds": ()}
-LIVE["available"] = (ANYTHING, ANYTHING)
+SERVER = {"models": ("one", "other"), "model": 0, "kinds": (), "available": (ANYTHING, ANYTHING)}
 
 
 TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
@@ -84,7 +81,7 @@ class TestSafety:
 
     def test_only_a_live_page_can_ask_a_server(self, small: tuple) -> None:
         assert "fetch(" not in page(small[0]).html
-        alive = live_page(small[0], LIVE, (), ())
+        alive = live_page(small[0], answer_of(small[0], "0" * 16, (), ()) | {"question": QUESTION}, SERVER)
         assert "fetch(" in alive and "connect-src 'self'" in alive
 
 
@@ -109,8 +106,8 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
 
 def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: HeadScores) -> None:
     facts, labels = Elements(page(ranking).html).facts, ranking.to_frame()
-    assert facts["readings"] == ["words"] and facts["usual"] == "words" and facts["tokens"] == []
-    held = pd.DataFrame(facts["rows"]["words"], columns=facts["columns"])
+    assert list(facts["titles"]) == ["weight-words"] and facts["usual"] == "weight-words" and facts["tokens"] == []
+    held = pd.DataFrame(facts["rows"]["weight-words"], columns=facts["columns"])
     for column in ("name", "label", "among_words"):
         assert held[column].tolist() == labels[column].tolist()
     numbers = [column for column in labels.columns[4:] if labels[column].dtype.kind == "f"]
@@ -120,15 +117,15 @@ def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: HeadSc
         for column, values in zip(("_low", "_high"), ranking.table.interval, strict=True):
             told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
             np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
-    assert facts["unsure"]["words"] == ranking.labels.unsure.ravel().astype(int).tolist()
+    assert facts["unsure"]["weight-words"] == ranking.labels.unsure.ravel().astype(int).tolist()
 
 
 def test_shares_of_attention_have_their_errors(ranking: HeadScores) -> None:
     held = Elements(page(ranking).html).facts["profiles"]
     profile = ranking.profile
     half = half_width(profile.se, ranking.signature.pairs_read)
-    assert list(held) == ["weight"] and len(held["weight"]) == 72
-    for head, classes in zip(profile.grid, held["weight"], strict=True):
+    assert list(held) == ["weight-words"] and len(held["weight-words"]) == 72
+    for head, classes in zip(profile.grid, held["weight-words"], strict=True):
         for name, share, error in classes:
             place = (*head.place, profile.classes.index(name))
             assert (share, error) == pytest.approx((profile.share[place], half[place]), abs=1e-4)

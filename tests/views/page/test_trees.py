@@ -14,8 +14,7 @@ from attnscan.api.studies import read_trees
 from attnscan.results.syntax import TreesRead
 from attnscan.results.terms import Head
 from attnscan.text import plain
-from attnscan.views.page.frame import PageOptions
-from attnscan.views.page.trees import trees_page
+from attnscan.views.page.page import PageOptions, trees_page
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
 
@@ -44,7 +43,7 @@ def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read
     assert most[0, 1].tolist()[1:] == list(range(1, words))  # 0-1 to the word before
     assert treebank["heads"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
     assert treebank["heads"][1] == "no relation beyond fixed rules" and treebank["of"].startswith("288 sentences, by")
-    assert {"table-bytes", "1:table-bytes", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
+    assert {"tables", "1:tables", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
 
 
 def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
@@ -56,8 +55,8 @@ def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
     tiny = trees_page(read, PageOptions(size=1000))
     assert any("of 18 heads fit in 0.001 MB" in note for note in tiny.notes)
     assert any("3 inputs do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
-    assert "2:weights-0-0" not in Elements(tiny.html).text and "2:table-bytes" in Elements(tiny.html).text
-    chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),), size=None)).html).text
+    assert "2:weights-0-0" not in Elements(tiny.html).text and "2:tables" in Elements(tiny.html).text
+    chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),))).html).text
     assert "2:weights-1-1" in chosen and "2:weights-0-0" not in chosen
 
 

@@ -57,7 +57,7 @@ function App() {
           ${other[0].toUpperCase() + other.slice(1)}</button>
       </div>
       ${live ? html`<${Asked} />` : html`<${Sentences} />`}
-      <h2 id="summary">${table.readings[reading()].summary}</h2>
+      <h2 id="summary">${tables[reading()].summary}</h2>
       <div class="views">
         <${Group} id="tabs" role="tablist" aria-label="Views" onMove=${(tab) => tab.click()}>
           ${viewNames().map((name) => html`<button type="button" role="tab" id="tab-${name}" value=${name}
@@ -129,7 +129,7 @@ async function arrive() {
   draw();
 }
 
-await take(inputs[0], live ? textsOfServer({ ...live, ...whatCame() }, answered) : textsOfFile(0));
+await take(inputs[0], live ? textsOfServer({ ...live, facts: inputs[0] }, answered) : textsOfFile(inputs[0]));
 await arrive();
 for (const name of ["popstate", "hashchange"]) window.addEventListener(name, arrive);
 for (const name of ["beforeprint", "afterprint"]) {

@@ -2,7 +2,7 @@
 
 const { inputs, live, treebank } = JSON.parse(find("data").textContent);
 
-let facts, texts, table; // of the input that is shown: facts, packed texts, and what is said of every head
+let facts, texts, tables; // of the input that is shown: facts, packed texts, and by each reading what heads do
 let heads, headNamed, patterns, kindNamed, column;
 let LENGTH, LAYERS, HEADS, DIGITS;
 let SOURCE; // of cross attention, how many tokens are the source's, the first ones
@@ -11,16 +11,13 @@ let cache = new Map();
 let waiting = 0; // how many things are being unpacked
 const whenIdle = [];
 
-/** The packed texts of an input of this file: those of all but the first have its place before their ids. */
-function textsOfFile(place) {
-  const element = (id) => find(place ? `${place}:${id}` : id);
-  return { has: (id) => element(id) !== null, text: async (id) => element(id).textContent };
-}
+/** The packed texts of an input that the page holds whole. */
+const textsOfFile = ({ texts: held }) => ({ has: (id) => id in held, text: async (id) => held[id] });
 
 /** Put an input in the place of the one that is shown. */
 async function take(nextFacts, nextTexts) {
-  const nextTable = JSON.parse(new TextDecoder().decode(await unpacked(await nextTexts.text("table-bytes"))));
-  [facts, texts, table, cache] = [nextFacts, nextTexts, nextTable, new Map()];
+  const nextTables = JSON.parse(new TextDecoder().decode(await unpacked(await nextTexts.text("tables"))));
+  [facts, texts, tables, cache] = [nextFacts, nextTexts, nextTables, new Map()];
   [LENGTH, SOURCE, OF_PAIRS] = [facts.tokens.length, facts.source ?? 0, facts.tokens.length === 0];
   [[LAYERS, HEADS], DIGITS] = [facts.grid, facts.weightSteps >= 1000 ? 3 : 2];
   column = Object.fromEntries(facts.columns.map((name, place) => [name, place]));
@@ -61,15 +58,15 @@ function joined(bytes) {
 }
 
 /** The name of the reading that the two switches choose. */
-const reading = () => (state.special === "in" ? state.by : { weight: "words", carried: "carried-words" }[state.by]);
+const reading = () => state.by + (state.special === "out" ? "-words" : "");
 const amongWords = (by) => by.endsWith("words");
 const ofCarried = (by) => by.startsWith("carried");
 
 /** What the table has in a column of a head's line; nothing if there is none of that name. */
-const cellOf = (head, name, by = reading()) => table.readings[by].rows[head.index][column[name]] ?? "";
+const cellOf = (head, name, by = reading()) => tables[by].rows[head.index][column[name]] ?? "";
 
 /** What an even spread would score for a pattern; null where no word was eligible. */
-const chanceOf = (head, { id }) => table.readings[reading()].chance[head.index][patterns.indexOf(kindNamed[id])];
+const chanceOf = (head, { id }) => tables[reading()].chance[head.index][patterns.indexOf(kindNamed[id])];
 
 /** How far above chance a head's score is, in [0, 1]; 0 where it cannot be told from chance. */
 function aboveChance(head, { id }) {
@@ -79,10 +76,10 @@ function aboveChance(head, { id }) {
 }
 
 /** Whether a head's label would not stay, or rests on too little to tell. */
-const isUnsure = (head, by = reading()) => table.readings[by].unsure[head.index] === 1;
+const isUnsure = (head, by = reading()) => tables[by].unsure[head.index] === 1;
 
 /** Whether more than half of a head's attention is on special tokens. */
-const rests = (head) => table.readings[reading()].rests[head.index] === 1;
+const rests = (head) => tables[reading()].rests[head.index] === 1;
 
 /** What a head does among words: the pattern that it follows, else its habit. Its letter is on every map. */
 const kindOf = (head, by = reading()) => kindNamed[cellOf(head, "among_words", by)] ?? kindNamed.none;
@@ -99,7 +96,7 @@ function kindsShown() {
 }
 
 /** What a head does, with its numbers. */
-const statementOf = (head) => table.readings[reading()].does[head.index] ?? kindOf(head).words;
+const statementOf = (head) => tables[reading()].does[head.index] ?? kindOf(head).words;
 
 /** A head's letter as on every map, and a question mark if what it does is not sure. */
 const markOf = (head) => kindOf(head).letter + (isUnsure(head) ? "?" : "");
@@ -135,7 +132,8 @@ function numbersIn(rows, by) {
 }
 
 /**
- * Rows of what is carried: norms come first, then how far each share is from what rounded weights and norms make of it.
+ * Rows of what is carried: norms come first, then how far each share is from what rounded weights and norms make of it,
+ * modulo 2^16, as is every sum that is put into their array.
  * All numbers are whole and below 2^53, so that every browser finds the same ones.
  */
 function carriedRows(weights, held) {
@@ -146,9 +144,7 @@ function carriedRows(weights, held) {
     const product = (place) => weights[start + place] * norms[place];
     const whole = Math.max(1, words.reduce((sum, place) => sum + product(place), 0)); // a row may carry nothing
     for (const place of words) {
-      const share = Math.floor((2 * product(place) * facts.weightSteps + whole) / (2 * whole));
-      const off = rows[start + place];
-      rows[start + place] = share + (off % 2 ? -(off + 1) / 2 : off / 2);
+      rows[start + place] += Math.floor((2 * product(place) * facts.weightSteps + whole) / (2 * whole));
     }
   }
   return rows;
@@ -158,7 +154,7 @@ function carriedRows(weights, held) {
 function neuronsOf(head) {
   if (!holds("neurons", head)) return null;
   return once(`neurons-${head.name}`, async () => {
-    const [zero, ofQuery, ofKey, packed] = (await texts.text(`neurons-${head.name}`)).split(",");
+    const [, zero, ofQuery, ofKey, packed] = (await texts.text(`neurons-${head.name}`)).split(",");
     const steps = joined(await unpacked(packed));
     const half = steps.length / 2;
     const part = (side, worth) => Float32Array.from(side, (step) => (step - zero) * worth);
@@ -166,10 +162,10 @@ function neuronsOf(head) {
   });
 }
 
-/** Which keys each query sees, [query × key]; null if every query sees every key. */
+/** Which keys each query sees, [query × key]. */
 function maskOf(head) {
-  const mask = facts.maskOfLayer[Math.floor(head.index / HEADS)];
-  return mask === undefined ? null : once(`mask-${mask}`, () => bytesOf(`mask-${mask}`));
+  const mask = `mask-${facts.maskOfLayer[Math.floor(head.index / HEADS)]}`;
+  return once(mask, () => bytesOf(mask));
 }
 
 /** Every head made small, in the reading that is shown. */

@@ -172,7 +172,7 @@ function Links({ head }) {
 
 /** Where a head's attention goes, largest share first; over pairs with half the 95 % interval. */
 function Profile({ head }) {
-  const profile = table.profiles[ofCarried(reading()) ? "carried" : "weight"]?.[head.index];
+  const profile = tables[reading()].profiles[head.index];
   if (!profile) return null;
   const digits = OF_PAIRS ? 3 : 2;
   const rows = profile.map(([name, share, half]) => html`<tr>

@@ -96,14 +96,14 @@ function placesAfter({ words, hidden }, next) {
 }
 
 /** An answer's packed texts; a head's are asked for when needed, and made again where the server has dropped them. */
-function textsOfServer({ id, texts: known, facts: nextFacts }, question) {
+function textsOfServer({ id, facts: { texts: known, whyNot, neuron } }, question) {
   const numbers = new Map();
   const askFor = async (head) => {
     const first = await request(`numbers/${id}/${head}`);
     if (first.status === 410) await request("answer", question);
     return first.status === 410 ? request(`numbers/${id}/${head}`) : first;
   };
-  const isThere = { weights: true, carried: !("carried" in nextFacts.whyNot), neurons: nextFacts.neuron.size > 0 };
+  const isThere = { weights: true, carried: !("carried" in whyNot), neurons: neuron.size > 0 };
   return {
     has: (name) => isThere[name.split("-")[0]] ?? name in known,
     async text(name) {
@@ -113,12 +113,6 @@ function textsOfServer({ id, texts: known, facts: nextFacts }, question) {
       return (await numbers.get(head)).texts[name];
     },
   };
-}
-
-/** The facts and packed texts that came with the page. */
-function whatCame() {
-  const scripts = [...document.querySelectorAll('script[type="text/plain"]')];
-  return { facts: inputs[0], texts: Object.fromEntries(scripts.map(({ id, textContent }) => [id, textContent])) };
 }
 
 /** Change the text; words that are hidden stay so, as far as they are still there. */

@@ -121,7 +121,7 @@ function thumbnailCells() {
   const side = (name) => {
     const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
     const own = SOURCE ? tokens.filter((index) => isAsked(index, name)) : tokens;
-    const count = Math.min(facts.sides?.[reading()] ?? 0, own.length);
+    const count = Math.min(facts.side ?? 0, own.length);
     const first = (cell) => own[Math.floor(cell * (own.length / count))];
     const cells = Array.from({ length: count }, (_, cell) => cell).filter((cell) => isAsked(first(cell), name));
     return { count, cells, tokens: cells.map(first) };

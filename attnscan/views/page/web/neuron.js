@@ -49,7 +49,7 @@ function rowsOf(query, q, scaling, { neurons, weights, mask }) {
   const rows = tokensOn("k").map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
-    const isSeen = !mask || mask[(query - SOURCE) * (SOURCE || LENGTH) + key] === 1;
+    const isSeen = mask[(query - SOURCE) * (SOURCE || LENGTH) + key] === 1;
     const logit = isSeen ? products.reduce((sum, value) => sum + value, 0) : NaN;
     const asQuery = neurons.query.subarray(key * size, (key + 1) * size);
     return { key, k, asQuery, products, logit, weight: weights[query * LENGTH + key] };
@@ -116,7 +116,7 @@ function NeuronSheet({ query, q, rows, at, most }) {
   const line = (row) => {
     const { key } = row;
     const name = facts.tokens[key];
-    const [logit, weight] = [signed(row.logit, facts.neuron.digits), row.weight.toFixed(DIGITS)];
+    const [logit, weight] = [signed(row.logit, facts.neuron.error < 0.01 ? 2 : 1), row.weight.toFixed(DIGITS)];
     return html`<tr key=${key} class=${key === at.key ? "chosen" : ""}>
       <th scope="row"><button type="button" value=${key} class=${facts.special[key] ? "special" : ""}
         tabindex=${key === at.key ? 0 : -1} title="${name} · ${tokenName(key)}"

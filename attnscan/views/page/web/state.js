@@ -87,7 +87,7 @@ function change(changes) {
 /** Put the input of a name in the place of the one that is shown; a live page asks its server. */
 let loadInput = async (key) => {
   const place = inputs.findIndex((each) => each.key === key);
-  if (inputs[place] !== facts) await take(inputs[place], textsOfFile(place));
+  if (inputs[place] !== facts) await take(inputs[place], textsOfFile(inputs[place]));
 };
 
 async function chooseInput(key) {

@@ -1,4 +1,4 @@
-"""What the page carries: how exactly, and how large it gets."""
+"""The numbers that the page holds: how exactly, and how large it gets."""
 
 from __future__ import annotations
 
@@ -20,21 +20,26 @@ from attnscan.results.attention import Chosen, check_drawn
 from attnscan.results.files import render
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Head
-from attnscan.views.page.cargo import WEIGHT_STEPS, strongest_first
-from attnscan.views.page.frame import SIZE, PageOptions, at_most
-from attnscan.views.page.page import page
+from attnscan.views.page.arrays import WEIGHT_STEPS
+from attnscan.views.page.facts import strongest_first
+from attnscan.views.page.page import SIZE, PageOptions, at_most, page
 
-READINGS = {"weight": (False, False), "words": (False, True), "carried": (True, False), "carried-words": (True, True)}
+READINGS = {
+    "weight": (False, False),
+    "weight-words": (False, True),
+    "carried": (True, False),
+    "carried-words": (True, True),
+}
 """Of what heads carry or not, and among words or not."""
 
 
-class TestCargo:
+class TestArrays:
     @pytest.mark.parametrize("steps", WEIGHT_STEPS)
     def test_numbers_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
+        monkeypatch.setattr("attnscan.views.page.arrays.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
-        order = [head.place for head in strongest_first(result.table, result.scores.grid)]
+        order = [head.place for head in strongest_first(result)]
         assert elements.carried("carried") == elements.carried("weights") == order
         words = np.array(attention.sentence) >= 0
         for head in order:
@@ -56,7 +61,7 @@ class TestCargo:
         among = attention.weights[0, :, :, 1:-1] / attention.weights[0, :, :, 1:-1].sum(-1, keepdims=True)
         among[1, 3] = 0
         for head in (0, 1):
-            found = elements.numbers("words", (0, head))
+            found = elements.numbers("weight-words", (0, head))
             assert np.abs(found[:, 1:-1] - among[head]).max() < 0.5e-4 + 1e-6
             assert not found[:, [0, -1]].any()
             assert np.abs(elements.numbers("weight", (0, head)) - parked[0, head]).max() < 0.6e-4
@@ -99,20 +104,20 @@ class TestCargo:
 
     def test_what_does_not_fit_is_left_out_from_the_end_and_said(self) -> None:
         result, _ = made_up(4, 6, 60, neurons=32, sharp=3)
-        whole = len(page(result, PageOptions(size=None)).html)
+        whole = len(page(result, PageOptions(size=float("inf"))).html)
         made = page(result, PageOptions(size=whole // 2))
         elements = Elements(made.html)
         weights, neurons = elements.carried("weights"), elements.carried("neurons")
-        order = [head.place for head in strongest_first(result.table, result.scores.grid)]
+        order = [head.place for head in strongest_first(result)]
         assert len(made.html) <= whole // 2
         assert weights == order[: len(weights)] and neurons == order[: len(neurons)]
         assert 0 < len(neurons) < 24
         assert any(f"queries and keys of {len(neurons)} of 24" in note for note in made.notes)
         assert all(note in made.html for note in made.notes)
-        assert len(elements.facts["rows"]["weight"]) == 24 and elements.facts["sides"]["words"] > 0
+        assert len(elements.facts["rows"]["weight"]) == 24 and elements.facts["side"] > 0
 
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
-        elements = Elements(page(small[0], PageOptions(heads=(Head(2, 3), Head(0, 1)), size=None)).html)
+        elements = Elements(page(small[0], PageOptions(heads=(Head(2, 3), Head(0, 1)))).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
         assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNoWeights"]
 
@@ -133,7 +138,8 @@ class TestCargo:
         elements = Elements(page(replace(result, attention=replace(attention, visible=visible))).html)
         assert elements.facts["maskOfLayer"] == [0, 1, 0]
         assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), band)
-        assert Elements(page(result).html).facts["maskOfLayer"] == []
+        elements = Elements(page(result).html)
+        assert elements.facts["maskOfLayer"] == [0, 0, 0] and elements.bytes_of("mask-0").all()
 
     def test_thumbnails_hold_the_largest_number_of_each_cell(self) -> None:
         result, attention = carrying(made_up(1, 2, 64)[0])
@@ -156,12 +162,12 @@ class TestCargo:
         words = np.array(attention.sentence) >= 0
         for head in ((0, 0), (1, 2)):
             weights, norms = attention.weights[head], attention.norms[head]
-            expected = {"weight": weights, "words": weights * words / (weights * words).sum(-1, keepdims=True)}
+            expected = {"weight": weights, "weight-words": weights * words / (weights * words).sum(-1, keepdims=True)}
             expected["carried"] = np.array([_by_hand(row, norms) for row in weights])
             expected["carried-words"] = np.array([_by_hand(row, norms * words) for row in weights])
             for name, true in expected.items():
                 assert np.abs(elements.numbers(name, head) - true[10:25, 10:25]).max() < 1e-4
-            assert expected["words"][10:25, 10:25].sum(-1).min() < 0.5  # a control: the rest is outside
+            assert expected["weight-words"][10:25, 10:25].sum(-1).min() < 0.5  # a control: the rest is outside
         with pytest.raises(SelectionError, match=r"3,000 tokens are too many .* at most 2,048"):
             check_drawn(3000)
         with pytest.raises(OptionError, match="of some heads alone"):
@@ -184,8 +190,8 @@ def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
     for name, (carried, left_out) in READINGS.items():
         columns, *rows = _csv(result.with_reading("carried" if carried else "weight", "out" if left_out else "in"))
         assert facts["columns"] == [*columns, "output"] and [row[:-1] for row in facts["rows"][name]] == rows
-    usual = "carried-words" if norm else "words"
-    assert facts["readings"] == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
+    usual = "carried-words" if norm else "weight-words"
+    assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
 
 
 def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
@@ -216,8 +222,8 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
         elements = Elements(made)
         assert elements.facts["whyNot"] == {"carried": reason}
         assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
-        assert elements.carried("carried") == [] and elements.facts["readings"] == ["weight", "words"]
-        assert elements.facts["usual"] == "words" and "thumbnails-of-carried" not in elements.text
+        assert elements.carried("carried") == [] and list(elements.facts["titles"]) == ["weight", "weight-words"]
+        assert elements.facts["usual"] == "weight-words" and "thumbnails-of-carried" not in elements.text
 
 
 def _csv(result: HeadScores) -> list[list[str]]:
@@ -242,7 +248,7 @@ class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
     def many(self) -> Iterator[HeadScores]:
         """How sure its labels are takes long, and is not on the page of so few words."""
-        with mock.patch("attnscan.scoring.labels.MOST_HEADS", 0):
+        with mock.patch("attnscan.results.behaviour.MOST_HEADS", 0):
             yield made_up(50, 60, 4)[0]
 
     def test_a_page_that_cannot_be_as_small_says_so(self, many: HeadScores) -> None:

@@ -1,0 +1,213 @@
+"""What the page's scripts read of a result as JSON: its heads, its table, and the tokens of an input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+import unicodedata
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attnscan.results.attention import PADDING, Attention
+from attnscan.results.files import render
+from attnscan.results.heads import HeadScores
+from attnscan.results.intervals import half_width
+from attnscan.results.scores import HABITS, best_first
+from attnscan.results.terms import IN_MEMORY, Head, Signature
+from attnscan.scoring.cross import ALIGNED, ALL_PATTERNS
+from attnscan.text import plain
+from attnscan.views.behaviour import statement, summary, why_unsure
+from attnscan.views.page.arrays import WEIGHT_STEPS
+from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
+
+_LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
+_MOST_HEADS = 600  # whose statements and shares take 50 kB; of more, a page has better things to hold
+_NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
+
+
+def results_by_reading(result: HeadScores, *, carried: bool) -> dict[str, HeadScores]:
+    """A result by each reading that it has; its own comes last, on which the page opens. Many pairs have one."""
+    readings = [result.reading]
+    if result.of_input:
+        others = [reading for reading in result.labels_by if reading != result.reading]
+        readings = [reading for reading in others if carried or not reading.carried] + readings
+    names = [reading.by + "-words" * reading.among_words for reading in readings]
+    return {n: result.with_reading(of.by, of.special) for n, of in zip(names, readings, strict=True)}
+
+
+def strongest_first(result: HeadScores) -> list[Head]:
+    """All heads: the best one of each pattern, then the second ones, and so on.
+
+    By how far a head is above chance, so that patterns with many targets have no advantage. Over pairs, heads with a
+    pattern's label come first: the page opens on the first head.
+    """
+    rankings = [best_first(of_heads) for of_heads in np.moveaxis(result.table.above_chance, -1, 0)]
+    ranked = [number for rank in zip_longest(*rankings) for number in rank if number is not None]
+    heads = [result.grid[number] for number in dict.fromkeys([*ranked, *range(len(result.grid))])]
+    return heads if result.of_input else sorted(heads, key=lambda head: not result.labels.follows[head.place])
+
+
+def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dict[str, Any]:
+    """The heads of a model, and what each of them may do."""
+    signature, grid = result.signature, result.grid
+    counts = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
+    not_measured = dict(result.not_measured)
+    if not result.of_input and signature.predictive == "off":
+        not_measured["predictive"] = "switched off"
+    patterns = [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in result.scores.patterns]
+    habits = [
+        _kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in result.scores.patterns
+    ]
+    return {
+        "title": plain(signature.title),
+        "subtitle": signature.counts,
+        "device": plain(f"{signature.device} {signature.dtype}"),
+        "key": grid.kind.word,
+        "attention": grid.kind.word,
+        "letter": grid.kind.letter,
+        "grid": grid.shape,
+        "heads": [head.name for head in grid],
+        "patterns": patterns,
+        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
+        "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
+        "columns": list(frame_of(result)),
+        "titles": {name: f"what each head does, {of.reading}" for name, of in results.items()},
+        "usual": list(results)[-1],
+        "drawn": result.labels.drawn,
+        "whyUnsure": why_unsure(result.labels),
+        "card": _card_command(signature),
+        "tokens": [],
+    }
+
+
+def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
+    """How a pattern or habit is shown, and what it counts."""
+    color = COLORS.get(name, _NEUTRAL)
+    style = {"letter": letter(name), "words": words(name), "color": color, "ink": readable_on(color)}
+    return {"id": plain(name), **style, "counts": counts, "whyNone": plain(why_none)}
+
+
+def _card_command(signature: Signature) -> str:
+    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call; empty for saved weights."""
+    if signature.read_by == "file":
+        return ""
+    if signature.model.endswith(IN_MEMORY):
+        return 'attnscan.head("HEAD", model=model, tokenizer=tokenizer)'
+    return f"attnscan head HEAD --model {plain(shlex.quote(signature.model))}"
+
+
+def why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
+    """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
+    if attention is None:
+        made = f"this page was made {result.reading}; make one with"
+        by = "weight" if result.reading.carried else "carried"
+        special = "in" if result.reading.among_words else "out"
+        return {by: f"{made} --by {by}", special: f"{made} --special {special}"}
+    if attention.norms is not None:
+        return {}
+    if result.signature.read_by == "file":
+        return {"carried": "saved weights do not hold what heads carry"}
+    if "carried" not in result.scores_by:
+        return {"carried": "what heads of this architecture carry cannot be computed"}
+    return {"carried": "the norms of this input's values were not kept"}
+
+
+def frame_of(result: HeadScores) -> pd.DataFrame:
+    """Every head's line of the CSV; of one input with what it puts out, of many pairs with the ends of intervals."""
+    columns = result.labels.columns(result.pattern or result.scores.patterns)
+    frame = pd.DataFrame({"model": result.signature.model, **columns})
+    if result.output is not None:
+        frame["output"] = result.output.ravel()
+    if not result.of_input:
+        for p, pattern in enumerate(result.scores.patterns):
+            for end, bound in zip(("low", "high"), result.table.interval, strict=True):
+                frame[f"{pattern}_{end}"] = bound[..., p].ravel()
+    return frame
+
+
+def tables_of(results: Mapping[str, HeadScores]) -> bytes:
+    """Of each reading the cells of the CSV, doubts, chance, statements, and where attention goes, as JSON."""
+    tables = {name: _table_of(result) for name, result in results.items()}
+    return pd.Series(tables).to_json(double_precision=5).encode()  # NaN as null
+
+
+def _table_of(result: HeadScores) -> dict[str, Any]:
+    labels, table, grid = result.labels, result.labels.table, result.grid
+    _, *rows = csv.reader(io.StringIO(render(frame_of(result), "csv").decode()))
+    named = grid if len(grid) <= _MOST_HEADS else ()
+    profiles: list[Any] = []
+    if labels.classes is not None:
+        profile = result.profile
+        half = half_width(profile.se, profile.signature.pairs_read)
+        for head in named:
+            error = dict(zip(profile.classes, half[head.place], strict=True))
+            shares = profile.strongest(head, _LEAST_SHARE)
+            profiles.append([(plain(name), share, error[name]) for name, share in shares])
+    return {
+        "rows": rows,
+        "unsure": labels.unsure.ravel().astype(int).tolist(),
+        "rests": labels.rests.ravel().astype(int).tolist(),
+        "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
+        "summary": plain(summary(result)),
+        "does": [statement(labels, head) for head in named],
+        "profiles": profiles,
+    }
+
+
+def facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
+    """An input's tokens, and the numbers of them that a page may hold."""
+    passage = attention.passage
+    tokens = [attention.tokens[place] for place in passage]
+    total = sum(sentence != PADDING for sentence in attention.sentence)
+    places = {attention.unit[token]: place for place, token in enumerate(passage)} if attention.unit else {}
+    why_no_neurons = "there was no room for this head's queries and keys; --size or --heads brings them"
+    if attention.query is None:
+        is_saved = result.signature.read_by == "file"
+        why_no_neurons = (
+            f"{'saved weights hold no' if is_saved else 'this architecture does not show its'} queries and keys"
+        )
+    is_whole = len(passage) == total
+    return {
+        "subtitle": f"{total} tokens" if is_whole else f"tokens {passage[0]} to {passage[-1]} of {total:,}",
+        "tokens": [token_text(token) for token in tokens],
+        "special": [attention.sentence[token] < 0 for token in passage],
+        "segments": [attention.segments[token] for token in passage],
+        "related": [[places[unit] for unit in pair] for pair in result.related if places.keys() >= set(pair)],
+        "rightToLeft": _reads_right_to_left("".join(tokens)),
+        "source": len(attention.asked) if attention.source else 0,
+        "gold": _gold_links(result, attention),
+        "weightSteps": WEIGHT_STEPS[0],
+        "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit",
+        "neuron": {
+            "size": 0 if attention.query is None else attention.query.shape[-1],
+            "scaling": attention.scaling,
+            "error": 0.0,
+            "whyNone": why_no_neurons,
+        },
+    }
+
+
+def _gold_links(result: HeadScores, attention: Attention) -> list[list[int]]:
+    """Queries and keys of the gold links between an input's tokens, by their places on the page."""
+    if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
+        return []
+    unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
+    target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
+    linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
+    return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
+
+
+def token_text(token: str) -> str:
+    """A token as the page writes it."""
+    return plain(token.strip()) or "␣"
+
+
+def _reads_right_to_left(text: str) -> bool:
+    """Whether more letters are of a right-to-left script than not; [CLS] and its like are Latin."""
+    kinds = [unicodedata.bidirectional(character) for character in text]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2
