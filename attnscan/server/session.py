@@ -141,14 +141,14 @@ class Session:
 
     def first_page(self, model: int) -> bytes:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
-        question, kinds = self.first_of(model), tuple(self.models[model].kinds)
+        question = self.first_of(model)
         server = {
             "model": model,
             "models": [loaded.title for loaded in self.models],
             "available": [next(iter(loaded.kinds.values())).available for loaded in self.models],
-            "kinds": kinds if len(kinds) > 1 else (),
         }
-        return live_page(self.trial(question).result, self._answer(question), server).encode()
+        answer, kinds = self._answer(question), tuple(self.models[model].kinds)
+        return live_page(self.trial(question).result, answer, server, kinds).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

@@ -163,4 +163,4 @@ def _carried_row(weights: list[int], rest: list[int], norms: list[int], special:
     whole = sum(products) or 1
     shares = [(2 * product * steps + whole) // (2 * whole) for product in products]
     made = zip(rest[1:], shares, special, strict=True)
-    return [rest[0], *(held if of else (share + held) % 2**16 for held, share, of in made)]
+    return [rest[0], *(held if of else (share + held - 128) % 2**16 for held, share, of in made)]

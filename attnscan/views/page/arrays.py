@@ -35,8 +35,7 @@ def pack(values: NDArray[np.uint8] | NDArray[np.uint16]) -> str:
     """Compress numbers as base64; of two bytes, all high ones come first: nearly all are equal, and take no room."""
     if values.dtype == np.uint16:
         values = np.stack([values >> 8, values & 0xFF]).astype(np.uint8)
-    deflate = zlib.compressobj(6, strategy=zlib.Z_FILTERED)
-    return base64.b64encode(deflate.compress(values.tobytes()) + deflate.flush()).decode("ascii")
+    return base64.b64encode(zlib.compress(values.tobytes(), 7)).decode("ascii")
 
 
 def size_of(texts: Iterable[str]) -> int:
@@ -88,11 +87,16 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
     return {f"thumbnails-of-{name}": pack(np.stack(layers)) for name, layers in small.items()}, side
 
 
-def pack_masks(attention: Attention) -> list[str]:
-    """Which keys each query sees, layer by layer. Shape: uint8 [query, key] each."""
+def pack_masks(attention: Attention) -> tuple[dict[str, str], list[int]]:
+    """Which keys each query sees, each different mask once, and of each layer the first one with the same mask.
+
+    Shape: uint8 [query, key] each.
+    """
     assert attention.visible is not None  # whole layers are kept
     visible = attention.visible[:, np.searchsorted(attention.rows, attention.asking)][..., attention.asked]
-    return [pack(layer) for layer in visible.astype(np.uint8)]
+    masks = [pack(layer) for layer in visible.astype(np.uint8)]
+    layers = [masks.index(mask) for mask in masks]
+    return {f"mask-{layer}": masks[layer] for layer in layers}, layers
 
 
 def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]:
@@ -100,7 +104,8 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
 
     `weights` is uint16 [query, 1 + key]: the row's sum over words, then for each word its share of that sum, and for
     each special token its weight. `carried` is uint16 [1 + query, 1 + key]: nothing and the keys' norms, then rows
-    likewise, but for each word how many steps its share is from what rounded shares and norms make of it, modulo 2^16.
+    likewise, but for each word, modulo 2^16, 128 and how many steps its share is from what rounded shares and norms
+    make of it: so nearly all high bytes are 0.
     """
     keys, is_word = np.array(attention.asked), np.array(attention.sentence) >= 0
     weights, columns = attention.rows_of(head, attention.asking), np.append(0, 1 + keys)
@@ -113,7 +118,8 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
         norm_steps = np.rint(norms[keys].astype(np.float64) / largest * SUM_STEPS).astype(np.int64)
         products = np.where(is_word[keys], held[:, 1:] * norm_steps, 0)
         whole = np.maximum(products.sum(-1, keepdims=True), 1)
-        carried[:, 1:] -= (2 * products * steps + whole) // (2 * whole)  # to the nearest step, as scripts find it
+        nearest = (2 * products * steps + whole) // (2 * whole)  # as scripts find it
+        carried[:, 1:] -= np.where(is_word[keys], nearest - 128, 0)
         texts[f"carried-{head.name}"] = pack(np.vstack([np.append(0, norm_steps), carried]).astype(np.uint16))
     return texts
 

@@ -30,12 +30,12 @@ _MOST_HEADS = 600  # whose statements and shares take 50 kB; of more, a page has
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
-def results_by_reading(result: HeadScores, *, carried: bool) -> dict[str, HeadScores]:
+def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[str, HeadScores]:
     """A result by each reading that it has; its own comes last, on which the page opens. Many pairs have one."""
     readings = [result.reading]
-    if result.of_input:
+    if attention is not None:
         others = [reading for reading in result.labels_by if reading != result.reading]
-        readings = [reading for reading in others if carried or not reading.carried] + readings
+        readings = [of for of in others if attention.norms is not None or not of.carried] + readings
     names = [reading.by + "-words" * reading.among_words for reading in readings]
     return {n: result.with_reading(of.by, of.special) for n, of in zip(names, readings, strict=True)}
 

@@ -142,16 +142,17 @@ def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Se
     return {"id": id, "facts": facts, "words": [token_text(word) for word in words], "predictions": as_json}
 
 
-def live_page(result: HeadScores, answer: Mapping[str, Any], server: Mapping[str, Any]) -> str:
+def live_page(
+    result: HeadScores, answer: Mapping[str, Any], server: Mapping[str, Any], kinds: Sequence[str] = ()
+) -> str:
     """The page with a server behind it, opened on the first `answer`, which has its `question`, too.
 
-    The page knows of its `server` the `models` that can be asked, which one it is of (`model`), why a kind of change
-    cannot be made in each (`available`), and the `kinds` of attention of an encoder-decoder, if there are several.
+    The page knows of its `server` the `models` that can be asked, which one it is of (`model`), and why a kind of
+    change cannot be made in each (`available`). `kinds` are those of an encoder-decoder's attention, if it has several.
     """
-    live, kinds = {**server, **answer}, server["kinds"]
-    facts = live.pop("facts")
-    live["models"] = [plain(name) for name in server["models"]]
+    live = {**server, **answer, "models": [plain(name) for name in server["models"]]}
     live["available"] = [{change: plain(why) for change, why in of.items()} for of in server["available"]]
+    facts = live.pop("facts")
     letters = {kind: "" if kind == "encoder" else kind[0] for kind in kinds if kind != facts["key"]}
     others = [{"key": kind, "letter": letter} for kind, letter in letters.items()]
     return _render(result, [facts, *others], live=live)
@@ -188,15 +189,14 @@ def _input_of(
             raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
         order = result.grid.select(options.heads)
     order = order or strongest_first(result)
-    results = results_by_reading(result, carried=attention is not None and attention.norms is not None)
+    results = results_by_reading(result, attention)
     facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
     texts = {"tables": arrays.pack(np.frombuffer(tables_of(results), np.uint8))}
     if attention is not None:
         readings = {name: of.reading for name, of in results.items()}
         thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
-        masks = arrays.pack_masks(attention)
-        facts["maskOfLayer"] = [masks.index(mask) for mask in masks]  # the first layer with the same
-        texts |= thumbnails | {f"mask-{layer}": masks[layer] for layer in facts["maskOfLayer"]}
+        masks, facts["maskOfLayer"] = arrays.pack_masks(attention)
+        texts |= thumbnails | masks
         facts |= facts_of_tokens(result, attention)
     return _Input(result, attention, order, facts | {"texts": texts})
 

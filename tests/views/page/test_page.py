@@ -29,7 +29,7 @@ from attnscan.views.page.page import PageOptions, answer_of, live_page, page
 WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
-SERVER = {"models": ("one", "other"), "model": 0, "kinds": (), "available": (ANYTHING, ANYTHING)}
+SERVER = {"models": ("one", "other"), "model": 0, "available": (ANYTHING, ANYTHING)}
 
 
 TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")

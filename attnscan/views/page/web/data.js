@@ -133,7 +133,7 @@ function numbersIn(rows, by) {
 
 /**
  * Rows of what is carried: norms come first, then how far each share is from what rounded weights and norms make of it,
- * modulo 2^16, as is every sum that is put into their array.
+ * 128 for no difference, modulo 2^16 as all numbers of its array.
  * All numbers are whole and below 2^53, so that every browser finds the same ones.
  */
 function carriedRows(weights, held) {
@@ -144,7 +144,8 @@ function carriedRows(weights, held) {
     const product = (place) => weights[start + place] * norms[place];
     const whole = Math.max(1, words.reduce((sum, place) => sum + product(place), 0)); // a row may carry nothing
     for (const place of words) {
-      rows[start + place] += Math.floor((2 * product(place) * facts.weightSteps + whole) / (2 * whole));
+      const share = Math.floor((2 * product(place) * facts.weightSteps + whole) / (2 * whole));
+      rows[start + place] += share - 128;
     }
   }
   return rows;

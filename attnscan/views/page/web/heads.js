@@ -146,7 +146,7 @@ function intervalOf(head, id, digits = 2) {
 
 /** What a head does in the other readings, its entropy, and how much it puts out, where that is known. */
 function otherReadings(head) {
-  const others = facts.readings.filter((by) => by !== reading()).map((by) => {
+  const others = Object.keys(facts.titles).filter((by) => by !== reading()).map((by) => {
     const title = facts.titles[by].replace("what each head does, ", "");
     return `${title}: ${kindOf(head, by).words}${isUnsure(head, by) ? "?" : ""}`;
   });
