@@ -99,11 +99,10 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
 
     It holds no queries and keys. Raises: as `page`.
     """
-    options, inputs = replace(options, neurons=False), list[_Input]()
-    for tree in read.sentences:
-        order = inputs[0].order if inputs else None
-        inputs.append(_input_of(tree.result, options, order, inputs=len(read.sentences)))
-        facts, sentence = inputs[-1].facts, tree.sentence
+    options, order = replace(options, neurons=False), strongest_first(read.sentences[0].result)
+    inputs = [_input_of(tree.result, options, order, inputs=len(read.sentences)) for tree in read.sentences]
+    for tree, page_input in zip(read.sentences, inputs, strict=True):
+        facts, sentence = page_input.facts, tree.sentence
         facts["key"] = str(tree.number)
         facts["tree"] = {
             "text": plain(sentence.text),
