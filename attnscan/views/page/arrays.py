@@ -1,8 +1,8 @@
 """An input's numbers as packed texts of a page: rounded to whole steps, compressed, base64, as many as fit its size.
 
 Weights have the finest steps with which every head fits; if none does, the heads that follow a pattern most are on the
-page. Queries and keys take the room that is left. Each row is held as its sum over words, the shares of words among
-themselves, and the weights on special tokens, so that weights among words are as exact as all others.
+page. Queries and keys take the room that is left. A row is its sum over words, the shares of words among themselves,
+and the weights on special tokens, so that weights among words are as exact as all others.
 
 What a head carries, weight times norm, can be far off if made of rounded weights: where a large weight meets a small
 norm, small weights decide (0.3 was seen, at 120 tokens). So the page holds the norms, and how many steps each share is
@@ -64,8 +64,8 @@ def pack_finest(
 def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], inputs: int) -> tuple[dict[str, str], int]:
     """Every head made small, by each reading: 255 times the square root of the largest number in each cell.
 
-    Shape: uint8 [layer, head, query, key]; the second value is how many cells a side has at most, the fewer, the more
-    `inputs` a page holds.
+    Returns as well how many cells a side has at most: fewer, the more `inputs` a page has. Shape: uint8 [layer, head,
+    query, key].
     """
     side = max(1, min(_SIDE, math.isqrt(_THUMBNAIL_BYTES // (len(readings) * inputs * len(attention.grid)))))
     rows, queries = np.searchsorted(attention.rows, attention.asking), np.array(attention.asking)
@@ -88,9 +88,9 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
 
 
 def pack_masks(attention: Attention) -> tuple[dict[str, str], list[int]]:
-    """Which keys each query sees, each different mask once, and of each layer the first one with the same mask.
+    """Which keys each query sees: each different mask once, and for each layer the first layer with the same mask.
 
-    Shape: uint8 [query, key] each.
+    Shape: uint8 [query, key].
     """
     assert attention.visible is not None  # whole layers are kept
     visible = attention.visible[:, np.searchsorted(attention.rows, attention.asking)][..., attention.asked]
@@ -109,14 +109,14 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
     """
     keys, is_word = np.array(attention.asked), np.array(attention.sentence) >= 0
     weights, columns = attention.rows_of(head, attention.asking), np.append(0, 1 + keys)
-    held = _in_steps(weights, is_word, steps)[:, columns]
-    texts = {f"weights-{head.name}": pack(held.astype(np.uint16))}
+    split = _in_steps(weights, is_word, steps)[:, columns]
+    texts = {f"weights-{head.name}": pack(split.astype(np.uint16))}
     if attention.norms is not None:
         norms = attention.norms[head.place]
         carried = _in_steps(carried_shares(weights, norms), is_word, steps)[:, columns]
         largest = max(norms[keys].max(), np.finfo(np.float32).tiny)
         norm_steps = np.rint(norms[keys].astype(np.float64) / largest * SUM_STEPS).astype(np.int64)
-        products = np.where(is_word[keys], held[:, 1:] * norm_steps, 0)
+        products = np.where(is_word[keys], split[:, 1:] * norm_steps, 0)
         whole = np.maximum(products.sum(-1, keepdims=True), 1)
         nearest = (2 * products * steps + whole) // (2 * whole)  # as scripts find it
         carried[:, 1:] -= np.where(is_word[keys], nearest - 128, 0)

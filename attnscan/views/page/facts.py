@@ -34,10 +34,10 @@ def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[
     """A result by each reading that it has; its own comes last, on which the page opens. Many pairs have one."""
     readings = [result.reading]
     if attention is not None:
-        others = [reading for reading in result.labels_by if reading != result.reading]
-        readings = [of for of in others if attention.norms is not None or not of.carried] + readings
-    names = [reading.by + "-words" * reading.among_words for reading in readings]
-    return {n: result.with_reading(of.by, of.special) for n, of in zip(names, readings, strict=True)}
+        known = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
+        readings = sorted(known, key=lambda reading: reading == result.reading)
+    by_reading = {reading: result.with_reading(reading.by, reading.special) for reading in readings}
+    return {reading.by + "-words" * reading.among_words: scores for reading, scores in by_reading.items()}
 
 
 def strongest_first(result: HeadScores) -> list[Head]:
@@ -46,7 +46,7 @@ def strongest_first(result: HeadScores) -> list[Head]:
     By how far a head is above chance, so that patterns with many targets have no advantage. Over pairs, heads with a
     pattern's label come first: the page opens on the first head.
     """
-    rankings = [best_first(of_heads) for of_heads in np.moveaxis(result.table.above_chance, -1, 0)]
+    rankings = [best_first(above_chance) for above_chance in np.moveaxis(result.table.above_chance, -1, 0)]
     ranked = [number for rank in zip_longest(*rankings) for number in rank if number is not None]
     heads = [result.grid[number] for number in dict.fromkeys([*ranked, *range(len(result.grid))])]
     return heads if result.of_input else sorted(heads, key=lambda head: not result.labels.follows[head.place])
@@ -76,7 +76,7 @@ def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dic
         "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
         "columns": list(frame_of(result)),
-        "titles": {name: f"what each head does, {of.reading}" for name, of in results.items()},
+        "titles": {name: f"what each head does, {scores.reading}" for name, scores in results.items()},
         "usual": list(results)[-1],
         "drawn": result.labels.drawn,
         "whyUnsure": why_unsure(result.labels),

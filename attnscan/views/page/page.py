@@ -91,7 +91,7 @@ def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None 
     are named; SelectionError for heads that are not there.
     """
     results, options = [result] if isinstance(result, HeadScores) else result, options or PageOptions()
-    return _fill([_input_of(each, options, inputs=len(results)) for each in results], options)
+    return _fill([_input_of(scores, options, inputs=len(results)) for scores in results], options)
 
 
 def trees_page(read: TreesRead, options: PageOptions) -> Page:
@@ -150,7 +150,7 @@ def live_page(
     change cannot be made in each (`available`). `kinds` are those of an encoder-decoder's attention, if it has several.
     """
     live = {**server, **answer, "models": [plain(name) for name in server["models"]]}
-    live["available"] = [{change: plain(why) for change, why in of.items()} for of in server["available"]]
+    live["available"] = [{change: plain(why) for change, why in reasons.items()} for reasons in server["available"]]
     facts = live.pop("facts")
     letters = {kind: "" if kind == "encoder" else kind[0] for kind in kinds if kind != facts["key"]}
     others = [{"key": kind, "letter": letter} for kind, letter in letters.items()]
@@ -192,7 +192,7 @@ def _input_of(
     facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
     texts = {"tables": arrays.pack(np.frombuffer(tables_of(results), np.uint8))}
     if attention is not None:
-        readings = {name: of.reading for name, of in results.items()}
+        readings = {name: scores.reading for name, scores in results.items()}
         thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
         masks, facts["maskOfLayer"] = arrays.pack_masks(attention)
         texts |= thumbnails | masks
@@ -205,7 +205,7 @@ def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
     size = options.size or (SIZE if options.heads is None else float("inf"))
     first, facts = inputs[0].result, [page_input.facts for page_input in inputs]
     needed = len(_render(first, facts, **data).encode()) + _NOTES
-    areas = [len(of["tokens"]) ** 2 + 400 for of in facts]  # weights of few tokens take room, too
+    areas = [len(input_facts["tokens"]) ** 2 + 400 for input_facts in facts]  # weights of few tokens take room, too
     for page_input, area in zip(inputs, areas, strict=True):
         _add_numbers(page_input, options, (size - needed) * area / sum(areas))
     notes = _left_out(inputs, options, f"in {size / 1e6:g} MB")
@@ -239,7 +239,7 @@ def _add_numbers(page_input: _Input, options: PageOptions, room: float) -> None:
 
 
 def _left_out(inputs: Sequence[_Input], options: PageOptions, limit: str) -> list[str]:
-    """What was wanted of the attention and has no room, a line each."""
+    """The wanted numbers for which there is no room, a line for each kind."""
     of_tokens = [page_input for page_input in inputs if page_input.attention is not None]
     wanted = sum(len(page_input.order) for page_input in of_tokens)
     counts = Counter(name.partition("-")[0] for page_input in of_tokens for name in page_input.facts["texts"])
@@ -259,18 +259,18 @@ def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequ
 
     Raises: jinja2.UndefinedError if the template lacks something.
     """
-    about = result.notes if result.of_input else (summary(result), ranked_by(result))
+    lines = result.notes if result.of_input else (summary(result), ranked_by(result))
     signature = asdict(result.signature)
     return _template("live" in data).render(
         data={"live": None, "treebank": None, **data, "inputs": inputs},
         facts=inputs[0],
         of_pairs=not result.of_input,
         left_out=notes,
-        notes=[plain(line) for line in about if line],
+        notes=[plain(line) for line in lines if line],
         signature={name: plain(str(value)) for name, value in signature.items() if value != ()},
         threshold=f"{result.labels.threshold:g}",
-        weight_error=at_most(max(0.5 / of.get("weightSteps", 1) for of in inputs) + 0.5 / arrays.SUM_STEPS),
-        logit_error=at_most(max(of.get("neuron", {}).get("error", 0) for of in inputs)),
+        weight_error=at_most(max(0.5 / facts.get("weightSteps", 1) for facts in inputs) + 0.5 / arrays.SUM_STEPS),
+        logit_error=at_most(max(facts.get("neuron", {}).get("error", 0) for facts in inputs)),
     )
 
 
