@@ -248,7 +248,7 @@ class TestThousandsOfHeads:
     @pytest.fixture(scope="class")
     def many(self) -> Iterator[HeadScores]:
         """How sure its labels are takes long, and is not on the page of so few words."""
-        with mock.patch("attnscan.results.behaviour.MOST_HEADS", 0):
+        with mock.patch("attnscan.scoring.labels.MOST_HEADS", 0):
             yield made_up(50, 60, 4)[0]
 
     def test_a_page_that_cannot_be_as_small_says_so(self, many: HeadScores) -> None:
