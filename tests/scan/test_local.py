@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from scans import (
     ARTICLE,
+    BUNDLED,
     PAIRS,
+    RECORDS,
     assert_equal_sums,
     ranked,
     records_of,
@@ -21,10 +28,15 @@ from scans import (
     states_of,
 )
 
-from attnscan.errors import InputError, TooLongError
+import attnscan
+from attnscan.errors import InputError, MemoryFullError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import Pair, Record
-from attnscan.results.scores import Scores, best_first
+from attnscan.inputs.sentence import Pair
+from attnscan.model import running
+from attnscan.results.attention import Chosen
+from attnscan.results.heads import HeadScores
+from attnscan.results.scores import best_first
+from attnscan.scan import local as reading
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -85,32 +97,6 @@ def test_no_pair_is_an_error_as_well_as_none_that_is_not_skipped(options: ScanOp
                 ranked(scanner, state)
 
 
-def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> None:
-    import reference
-    from reference import Written
-    from transformers import AutoModel, AutoTokenizer
-
-    pairs = PAIRS[:4]
-    tokenizer = AutoTokenizer.from_pretrained(bundled_dir)
-    model = AutoModel.from_pretrained(bundled_dir, attn_implementation="eager")
-    written, weights = [], []
-    for pair in pairs:
-        inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
-        with torch.no_grad():
-            weights.append(torch.cat(model(**inputs, output_attentions=True).attentions).double().numpy())
-        sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
-        written.append(Written(tokenizer.convert_ids_to_tokens(inputs["input_ids"][0]), sentence))
-    options = ScanOptions(model="bundled", related=False, predictive="off")
-    table = scores_of_shard(options, scan_shard(options, pairs))
-    for layer, head in ((0, 2), (1, 8), (5, 11)):
-        expected = reference.scores(written, [matrix[layer, head] for matrix in weights])
-        for name, numbers in expected.items():
-            place = (layer, head, table.patterns.index(name))
-            found = [getattr(table.every_key, e)[place] for e in ("score", "chance", "se", "n", "pairs")]
-            assert_allclose(found, numbers[:-1], atol=1e-5, err_msg=name)
-    assert np.isnan(table.every_key.score[..., table.patterns.index("predictive")]).all()
-
-
 def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptions) -> None:
     """Each half's numbers are those of a scan of that half alone, in any order; a doubled pair is in one."""
     pairs = [*PAIRS, *PAIRS[:4]]
@@ -137,23 +123,155 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
                 ranked(scanner, state)
 
 
-def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
+def _scanned(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
     with Scanner(options) as scanner:
-        return ranked(scanner, scan(scanner, [Record(pair, "") for pair in pairs])).scores
+        return ranked(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
     pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(5)]
     options = ScanOptions(model="bundled", predictive_pairs=3, predictive_words=4, related=False)
-    scores = _scanned(options, pairs)
-    without = _scanned(replace(options, predictive="off"), pairs)
+    scores = _scanned(options, pairs).scores
+    without = _scanned(replace(options, predictive="off"), pairs).scores
     predictive = scores.patterns.index("predictive")
     assert (scores.every_key.pairs[..., predictive] == 3).all()
     assert np.isfinite(scores.every_key.se[..., predictive]).all()
     others = [p for p in range(len(scores.patterns)) if p != predictive]
     assert_allclose(scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6)
     assert_allclose(scores.entropy, without.entropy, atol=1e-6)
-    backwards = _scanned(options, pairs[::-1])
+    backwards = _scanned(options, pairs[::-1]).scores
     assert_allclose(backwards.every_key.score, scores.every_key.score, atol=1e-6)
-    other = _scanned(replace(options, seed=5), pairs)
+    other = _scanned(replace(options, seed=5), pairs).scores
     assert not np.allclose(other.every_key.score[..., predictive], scores.every_key.score[..., predictive])
+
+
+@pytest.mark.parametrize(
+    ("fits", "too_much", "watched"),
+    [
+        ((8000, None, 0), (8001, None, 0), False),
+        ((3000, None, 1), (3600, None, 1), False),
+        ((8000, range(1000), 1), (8000, range(1300), 1), False),
+        ((3000, None, 0), (6000, None, 0), True),  # as of DeBERTa, which computes all heads of a layer together
+    ],
+)
+def test_what_memory_does_not_hold_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, fits: Any, too_much: Any, watched: bool
+) -> None:
+    with Scanner(BUNDLED) as scanner:
+        grid, needs = scanner.grid(), 150_000 * 8000
+        kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
+        monkeypatch.setattr(running, "free_memory", lambda: needs + kept)
+        monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, tapped=not watched))
+
+        def check(tokens: int, rows: Any, copies: int) -> None:
+            scanner.check_room(tokens, None if rows is None else Chosen(grid, tuple(rows)), copies)
+
+        check(*fits)
+        with pytest.raises(MemoryFullError, match=rf"{too_much[0]:,} tokens takes .* GB of memory are free"):
+            check(*too_much)
+
+
+def _states(options: ScanOptions) -> tuple[list[ScanState], Any]:
+    """All states, and the finished ranking with `predictive`."""
+    with Scanner(options) as scanner:
+        states = states_of(scanner, RECORDS)
+        return states, ranked(scanner, states[-1]).to_frame()
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_a_scan_is_the_same_to_the_last_bit(
+    toy: str, unit: Any, threads: Callable[[int], None], crews: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    options = ScanOptions(model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
+    threads(1)
+    states, frame = _states(options)
+    assert len(states) > 2 and crews == []
+    threads(4)
+    others, other = _states(options)
+    assert crews == [4, 4]  # to score, and to ask
+    assert [state.seen for state in others] == [state.seen for state in states]
+    assert other.equals(frame) and torch.get_num_threads() == 4
+
+
+def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], None]) -> None:
+    numbers: list[list[int]] = []
+    for count in (1, 3):
+        threads(count)
+        numbers.append([])
+        with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
+            own = numbers[-1]
+            scan(scanner, RECORDS, on_pairs=lambda places, _, own=own: own.extend(place.row for place in places))
+    assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
+
+
+DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]
+LABELLED = replace(BUNDLED, labelled=True, predictive="off")
+
+
+def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
+    """Habits are not: of many pairs they must hold by a test."""
+    labels = _scanned(LABELLED, DIFFERENT[:1]).labels
+    with Scanner(replace(LABELLED, labelled=False)) as scanner:
+        alone = scanner.classify(DIFFERENT[0]).labels
+    assert (labels.follows == alone.follows).all() and (labels.rests == alone.rests).all() and labels.rests.any()
+    assert labels.among_words[labels.follows].tolist() == alone.among_words[alone.follows].tolist()
+    assert labels.stays is not None and np.isnan(labels.stays).all()
+
+
+def test_studies_label_heads_as_a_scan_does() -> None:
+    """`similar`, `compare` and `explain` label heads by the same pairs, and so in the same resamples of them."""
+    labels = _scanned(LABELLED, DIFFERENT[:20]).labels
+    assert labels.stays is not None and np.nanmin(labels.stays) < 1
+    pairs = [(pair.a, str(pair.b)) for pair in DIFFERENT[:20]]
+    explained = attnscan.explain("layer:2", pairs=pairs, model="bundled").to_frame()
+    assert explained["label"].tolist() == labels.label[2].tolist()
+    alike = attnscan.similar(pairs, model="bundled").to_frame()
+    compared = attnscan.compare("bundled", "bundled", pairs).to_frame(["next-word"])
+    for labels_there, stays in (
+        (alike["label"], alike["label_stays"]),
+        (compared["label_a"], compared["label_a_stays"]),
+        (compared["label_b"], compared["label_b_stays"]),
+    ):
+        assert labels_there.tolist() == labels.label.ravel().tolist()
+        assert_allclose(stays, labels.stays.ravel(), atol=1e-3)
+
+
+TEXTS = [(pair.a, pair.b) for pair in PAIRS]
+
+
+def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> None:
+    path, names = tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
+    how: Any = {"predictive_pairs": 3, "predictive_words": 4}
+    ranking = attnscan.heads(TEXTS, model="bundled", per_pair=path, **how)
+    table = pd.read_parquet(path)
+    assert set(map(str, table.dtypes)) == {"category", "int64", "int32", "float32"}
+    assert set(table.loc[table["pattern"] == "next-word", "pair"]) == set(range(1, 41))
+    assert table.loc[table["pattern"] == "predictive", "pair"].nunique() == 3
+    numbers = table.select_dtypes("number").astype(float)
+    for prefix, kind in (("", ranking.scores.every_key), ("words_", ranking.scores.words_only)):
+        for column, means in (("score", kind.score), ("chance", kind.chance), ("self", kind.itself)):
+            parts = table[["pattern", "layer", "head"]].assign(
+                n=numbers[f"{prefix}n"], sum=numbers[f"{prefix}{column}"] * numbers[f"{prefix}n"]
+            )
+            sums = parts[parts["n"] > 0].groupby(["pattern", "layer", "head"], observed=True).sum()
+            for place, name in enumerate(names):
+                found = (sums["sum"] / sums["n"]).loc[name].to_numpy().reshape(ranking.grid.shape)
+                assert_allclose(found, means[..., place], atol=1e-6, err_msg=f"{name} {prefix}{column}")
+    about = json.loads(pa.parquet.read_metadata(path).metadata[b"attnscan"])
+    signature = {**asdict(ranking.signature), "layers": []}
+    assert about == {"signature": signature, "patterns": names, "grid": list(ranking.grid.shape)}
+
+
+def test_an_unfinished_file_of_pairs_leaves_nothing_behind(toy: str, tmp_path: Path) -> None:
+    def stop(_doing: str, done: int | None, _total: int | None) -> None:
+        if done:
+            raise ZeroDivisionError
+
+    (tmp_path / "place").mkdir()
+    path = tmp_path / "place" / "pairs.parquet"
+    with pytest.raises(ZeroDivisionError):
+        attnscan.heads(TEXTS[:5], model=toy, predictive="off", per_pair=path, progress=stop)
+    assert list(path.parent.iterdir()) == []

@@ -14,10 +14,10 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from treebanks import planted_file
 
 import attnscan
-from attnscan.errors import InputError, OptionError, SelectionError, StateError, TooLongError
+from attnscan.errors import InputError, OptionError, StateError, TooLongError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
-from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
+from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax
 from attnscan.results.terms import Head
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
@@ -174,9 +174,3 @@ class TestRefusals:
             attnscan.syntax(tmp_path / "a.conllu", model=toy)
         with pytest.raises(InputError, match="no sentence of the treebank is left"):
             attnscan.syntax(tmp_path / "a.conllu", model=toy, on_long="skip")
-
-    def test_a_relation_that_is_not_there(self) -> None:
-        with pytest.raises(SelectionError, match="the treebank has no relation 'nsbj'; did you mean 'nsubj'"):
-            check_relation("nsbj", ["nsubj", "obj"])
-        with pytest.raises(SelectionError, match="there are nsubj, obj"):
-            check_relation("xyz", ["nsubj", "obj", "nsubj"])
