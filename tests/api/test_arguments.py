@@ -1,4 +1,4 @@
-"""What callers may give: models in memory to every function, heads in every spelling, and one line for all else."""
+"""What callers may give: models in memory, pairs in every shape, heads in every spelling, and one line for all else."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from command_line import run
 from tiny_checkpoints import SMALL, refusal, save
 from tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, TooLongError
+from attnscan.api.arguments import PairsInput, _paths_in, pairs_input
+from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, PairsError, TooLongError
 from attnscan.results.terms import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
@@ -41,20 +43,23 @@ def in_memory(checkpoint: Path) -> Given:
     return {"model": BertForMaskedLM.from_pretrained(checkpoint), "tokenizer": tiny_tokenizer()}
 
 
-CALLS: dict[str, Callable[..., Any]] = {
-    "classify": lambda **given: attnscan.classify(A, B, **given),
-    "explain": lambda **given: attnscan.explain("0-1", A, B, **given),
-    "show": lambda **given: attnscan.show("0-1", A, B, **given),
-    "predictive": lambda **given: attnscan.predictive(A, B, **given),
-    "heads": lambda **given: attnscan.heads(PAIRS, **given),
-    "profile": lambda **given: attnscan.profile(pairs=PAIRS, **given),
-    "profile of one input": lambda **given: attnscan.profile(A, B, **given),
-    "explain by pairs": lambda **given: attnscan.explain([(0, 1)], pairs=PAIRS, **given),
-    "ablate": lambda **given: attnscan.ablate(PAIRS, heads=[(0, 1)], draws=2, **given),
-    "similar": lambda **given: attnscan.similar(PAIRS, **given),
-    "compare": lambda model, tokenizer=None, **given: attnscan.compare(
-        model, model, PAIRS, tokenizer_a=tokenizer, tokenizer_b=tokenizer, **given
+OF_PAIRS: dict[str, Callable[..., Any]] = {
+    "heads": attnscan.heads,
+    "profile": lambda pairs, model, **given: attnscan.profile(pairs=pairs, model=model, **given),
+    "explain": lambda pairs, model, **given: attnscan.explain([(0, 1)], pairs=pairs, model=model, **given),
+    "ablate": partial(attnscan.ablate, heads=[(0, 1)], draws=2, replace="mean"),
+    "similar": attnscan.similar,
+    "compare": lambda pairs, model, tokenizer=None, **given: attnscan.compare(
+        model, model, pairs, **{"match": "nearest", "tokenizer_a": tokenizer, "tokenizer_b": tokenizer, **given}
     ),
+}
+CALLS: dict[str, Callable[..., Any]] = {
+    **{name: partial(call, PAIRS) for name, call in OF_PAIRS.items()},
+    "classify": partial(attnscan.classify, A, B),
+    "explain one input": partial(attnscan.explain, "0-1", A, B),
+    "profile one input": partial(attnscan.profile, A, B),
+    "show": partial(attnscan.show, "0-1", A, B),
+    "predictive": partial(attnscan.predictive, A, B),
 }
 
 
@@ -169,9 +174,8 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
     ],
 )
 def test_a_wrong_value_is_refused_in_a_line(call: str, option: str, value: Any, said: str, by_name: Given) -> None:
-    calls = {**CALLS, "ablate": lambda **given: attnscan.ablate(PAIRS, **{"heads": "0-0", "draws": 2, **given})}
     with pytest.raises(AttnscanError) as caught:
-        calls[call](**by_name, **{option: value})
+        CALLS[call](**by_name, **{option: value})
     assert said in str(caught.value) and caught.value.remedy
 
 
@@ -187,3 +191,133 @@ def test_parameters_that_lack_or_are_too_many(by_name: Given) -> None:
         partial(attnscan.plot, result, format="gif"),
     ):
         refusal(call, OptionError)
+
+
+SIX = [(A, B), (B, A), (A, A), ("the mat .", B), (A, "the mat ."), (B, "cat on mat .")]
+FRAME = pd.DataFrame(SIX, columns=["premise", "hypothesis"]).assign(key=list("abcdef"))
+
+
+each = pytest.mark.parametrize("call", OF_PAIRS.values(), ids=OF_PAIRS)
+
+
+@each
+def test_a_table_is_scored_by_its_rows(call: Callable[..., Any], checkpoint: Path) -> None:
+    expected = call(SIX, model=checkpoint).to_frame()
+    pd.testing.assert_frame_equal(call(FRAME, model=checkpoint).to_frame(), expected)
+    pd.testing.assert_frame_equal(call(iter([FRAME[:2], FRAME[2:]]), model=checkpoint).to_frame(), expected)
+    b_alone = call(FRAME.to_dict("records"), model=checkpoint, columns="hypothesis").to_frame()
+    pd.testing.assert_frame_equal(b_alone, call([b for _, b in SIX], model=checkpoint).to_frame())
+
+
+@each
+def test_a_bad_pair_is_told_of_once_and_left_out(call: Callable[..., Any], checkpoint: Path) -> None:
+    frame = pd.concat([FRAME[:2], pd.DataFrame({"premise": [None, "\u200b"], "hypothesis": [B, B]}), FRAME[2:]])
+    for pairs in (frame, iter(frame[["premise", "hypothesis"]].to_dict("records"))):
+        bad: list[InputError] = []
+        found = call(pairs, model=checkpoint, on_bad=bad.append)
+        assert [error.what.partition(":")[0] for error in bad] == ["row 3", "row 4"]
+        pd.testing.assert_frame_equal(found.to_frame(), call(SIX, model=checkpoint).to_frame())
+    assert refusal(lambda: call(frame, model=checkpoint), PairsError).startswith("row 3: sentence A is missing")
+
+
+@each
+def test_how_far_it_is(call: Callable[..., Any], checkpoint: Path) -> None:
+    told: list[tuple[str, int | None, int | None]] = []
+    call(FRAME, model=checkpoint, progress=lambda *step: told.append(step))
+    last = {doing: (done, total) for doing, done, total in told}
+    of_pairs = [step for doing, step in last.items() if doing.endswith(("pairs", "models")) and step[0] is not None]
+    assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
+
+
+@each
+@pytest.mark.parametrize("error", [TypeError("mine"), KeyboardInterrupt()])
+def test_what_a_function_raises_ends_the_run_as_it_is(
+    call: Callable[..., Any], checkpoint: Path, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    for pairs, name in ((SIX, "progress"), ([(" ", B), *SIX], "on_bad")):
+        with pytest.raises(type(error)) as caught:
+            call(pairs, model=checkpoint, **{name: fail})
+        assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (A, "check the path"),
+        ({"a": A}, "give a list of dicts, or a dict of lists"),
+        (pd.DataFrame({"text": []}), "there is no pair"),
+    ],
+)
+def test_what_are_no_pairs(pairs: Any, message: str, checkpoint: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        attnscan.heads(pairs, model=checkpoint)
+
+
+def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
+    return pairs_input(pairs, {"columns": columns, "skip_bad": skip_bad}, id=id, labels=labels)
+
+
+def test_files_are_told_from_texts(tmp_path: Path) -> None:
+    for given, paths in (
+        ("pairs.csv", ("pairs.csv",)),
+        (tmp_path, (str(tmp_path),)),
+        (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),
+        (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
+    ):
+        assert _paths_in(given) == paths
+    for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
+        assert _paths_in(texts) is None and isinstance(_pairs(texts), PairsInput)
+
+
+def test_labels_go_with_their_pairs() -> None:
+    def labels(pairs: Any, given: Any) -> list[str | None]:
+        source = _pairs(pairs, labels=given, skip_bad=True).ready(2)
+        once, again = ([record.label for record in source.read()] for _ in range(2))
+        assert once == again
+        return once
+
+    assert labels(iter(SIX[:3]), iter(["yes", "no"])) == ["yes", "no", None]
+    assert labels([A, " ", B], ["yes", "no", "maybe"]) == ["yes", "maybe"]
+    assert labels(FRAME.assign(label=range(6))[:2], ()) == ["0", "1"]
+    assert labels(FRAME.assign(label=range(6))[:2], ["x", "y"]) == ["x", "y"]
+
+
+def test_scores_of_pairs_say_whose_they_are(checkpoint: Path, tmp_path: Path) -> None:
+    path, rows = tmp_path / "pairs.csv", tmp_path / "scores.parquet"
+    FRAME.to_csv(path, index=False)
+    for pairs in (FRAME, path):
+        attnscan.heads(pairs, model=checkpoint, predictive_pairs=2, id="key", per_pair=rows)
+        scores = pd.read_parquet(rows)
+        assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(enumerate("abcdef", 1))
+        assert set(scores["file"]) == {str(path) if pairs is path else ""}
+        assert scores[scores["pattern"] == "predictive"]["pair"].nunique() == 2  # of a sample of pairs alone
+
+
+def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
+    path, options = tmp_path / "p.tsv", {"columns": [3], "model": "bundled", "pattern": ["next-word"]}
+    path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
+    with pytest.warns(UserWarning) as warned:
+        guessed = attnscan.heads(path, **options)
+    texts = [str(each.message).partition(": ")[2][:30] for each in warned]
+    assert texts == ["its cells are quoted, and are ", "its first line looks like data"]
+    said = attnscan.heads(path, header=False, quoting="csv", **options)
+    other = attnscan.heads(path, header=True, quoting="none", **options)
+    assert guessed.signature.input_hash == said.signature.input_hash != other.signature.input_hash
+
+
+OFF = ("--model", "bundled", "--predictive", "off", "--no-related")
+
+
+def test_words_between_spaces_are_as_given() -> None:
+    of = {"model": "bundled", "predictive": "off", "related": False, "unit": "word"}
+    spaced = attnscan.classify("the cat's mat, 我 爱猫", words="spaces", **of)
+    expected = attnscan.classify(
+        attnscan.Sentence("the cat's mat, 我 爱猫", [(0, 3), (4, 9), (10, 14), (15, 16), (17, 19)]), **of
+    )
+    assert spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
+    assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
+    assert "words between spaces" in spaced.signature.pattern_set
+    assert "cat's" in run("classify", "the cat's mat", "--unit", "word", "--words", "spaces", *OFF).stdout

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,6 @@ from tests.support.treebanks import planted_file
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 
 PAIRS = [(f"The cat number {n} sat down.", f"It was {n % 7} o'clock, and the cat slept.") for n in range(400)]
-OWN = """
-def first(batch):
-    \"\"\"Each word looks at the first word of its input.\"\"\"
-    is_first = batch.word & (batch.word.cumsum(1) == 1)
-    return (batch.word[:, :, None] & is_first[:, None]).float()
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,31 +49,33 @@ def csv(result: Any) -> str:
     return str(result.to_frame().to_csv(float_format="%.6f"))
 
 
-@pytest.mark.parametrize("options", [{}, {"pattern": "next-word", "by": "carried", "unit": "word", "split": True}])
-def test_heads_are_those_of_one_process(toy: str, options: dict[str, Any]) -> None:
-    alone = attnscan.heads(PAIRS, model=toy, **options)
-    together = attnscan.heads(PAIRS, model=toy, engine="ray", ray_workers=2, **options)
+@pytest.fixture
+def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory with a model, a treebank and a pattern, which workers find by their relative names."""
+    monkeypatch.chdir(tmp_path)
+    Path("toy").symlink_to(toy)
+    planted_file(tmp_path, "trees.conllu")
+    Path("own.py").write_text("def two_back(batch):\n    return batch.same_sentence & (batch.offset == -2)\n")
+
+
+LONG = [*PAIRS[:150], ("so " * 600, "long"), *PAIRS[150:]]
+CALLS: dict[str, Callable[..., Any]] = {
+    "heads": partial(attnscan.heads, PAIRS),
+    "a pattern": partial(attnscan.heads, PAIRS, pattern="next-word", by="carried", unit="word", split=True),
+    "a pattern of a file": partial(attnscan.heads, PAIRS, pattern=["own.py:two_back", "next-word"]),
+    "long inputs skipped": partial(attnscan.heads, LONG, on_long="skip"),
+    "long inputs cut": partial(attnscan.heads, LONG, on_long="truncate"),
+    "profile": partial(attnscan.profile, pairs=PAIRS),
+    "syntax": partial(attnscan.syntax, "trees.conllu", held="trees.conllu"),
+}
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("name", CALLS)
+def test_tables_are_those_of_one_process(name: str) -> None:
+    alone, together = (CALLS[name](model="toy", **how) for how in ({}, {"engine": "ray", "ray_workers": 2}))
     assert csv(together) == csv(alone)
     assert together.signature == alone.signature
-
-
-def test_profiles_and_trees_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
-    bank = planted_file(tmp_path)
-    assert csv(attnscan.profile(pairs=PAIRS, model=toy, engine="ray")) == csv(attnscan.profile(pairs=PAIRS, model=toy))
-    alone = attnscan.syntax(bank, held=bank, model="bundled")
-    assert csv(attnscan.syntax(bank, held=bank, model="bundled", engine="ray")) == csv(alone)
-
-
-def test_patterns_of_a_file_travel(toy: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.py"
-    path.write_text(OWN)
-    options: dict[str, Any] = {"pattern": [f"{path}:first", "next-word"], "model": toy}
-    assert csv(attnscan.heads(PAIRS, engine="ray", **options)) == csv(attnscan.heads(PAIRS, **options))
-
-
-def test_a_relative_directory_is_found_by_workers(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(toy).parent)
-    assert attnscan.heads(PAIRS, model=Path(toy).name, engine="ray").signature.pairs_read == len(PAIRS)
 
 
 def test_bad_records_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
@@ -104,15 +101,11 @@ def test_bad_records_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
     assert raised[0] == raised[1]
 
 
-def test_inputs_that_are_too_long_are_those_of_one_process(toy: str) -> None:
-    pairs = [*PAIRS[:150], ("so " * 600, "long"), *PAIRS[150:]]
-    for on_long in ("skip", "truncate"):
-        options: dict[str, Any] = {"model": toy, "on_long": on_long}
-        assert csv(attnscan.heads(pairs, engine="ray", **options)) == csv(attnscan.heads(pairs, **options))
+def test_an_input_that_is_too_long_is_refused_as_by_one_process(toy: str) -> None:
     errors = []
     for engine in ("local", "ray"):
         with pytest.raises(InputError) as error:
-            attnscan.heads(pairs, model=toy, on_long="error", engine=engine)
+            attnscan.heads(LONG, model=toy, on_long="error", engine=engine)
         errors.append(str(error.value))
     assert errors[0] == errors[1]
 
