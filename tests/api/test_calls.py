@@ -52,14 +52,6 @@ def test_one_input(how: dict[str, Any]) -> None:
     assert result.label[0, 0] == "next-word" and result.attention is None
 
 
-def test_many_pairs_with_a_bad_one(how: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
-    told, bad = Told(), list[InputError]()
-    with caplog.at_level(logging.INFO, "attnscan"):
-        attnscan.heads([" ", *TEXTS], progress=told, on_bad=bad.append, **how)
-    assert told.doing[2:] == ["scoring pairs"] and told[-1] == ("scoring pairs", 5, 6)
-    assert len(bad) == 1 and caplog.messages == ["1 bad record was skipped"]
-
-
 def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from families import TAPPED, tiny_model
 from tokenizers_of_kinds import whole_words, without_delimiters
 from toy_decoder import save_induction_gpt2, tokenizer_of
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import attnscan
 from attnscan.errors import OptionError
@@ -51,27 +51,22 @@ def test_random_sequences_are_drawn_by_the_seed(planted: Path) -> None:
         attnscan.heads("random", model=planted, columns="a")
 
 
+SETTINGS = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 24, "initializer_range": 1.0}
+
+
+def model_of(family: str, tokenizer: Any) -> Any:
+    """A random model of two layers and three heads."""
+    return tiny_model(family, {**TAPPED[family], **SETTINGS, "vocab_size": len(tokenizer)})
+
+
 def gpt2() -> tuple[Any, Any]:
-    torch.manual_seed(0)
     tokenizer = without_delimiters()
-    config = GPT2Config(
-        vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, n_positions=64, initializer_range=1.0
-    )
-    return GPT2LMHeadModel(config).eval(), tokenizer
+    return model_of("gpt2", tokenizer), tokenizer
 
 
 def bert() -> tuple[Any, Any]:
-    torch.manual_seed(0)
     tokenizer = whole_words()
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        intermediate_size=8,
-        initializer_range=0.3,
-    )
-    return BertModel(config).eval(), tokenizer
+    return model_of("bert", tokenizer), tokenizer
 
 
 def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[bool], np.ndarray]:
@@ -129,9 +124,7 @@ def test_transformer_lens_means_the_same(name: str) -> None:
     all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
     """
     tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
-    torch.manual_seed(0)
-    config = GPT2Config(vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=3, initializer_range=1.0)
-    model, text = GPT2LMHeadModel(config).eval(), "the cat sat on a mat the cat sat on a mat"
+    model, text = model_of("gpt2", tokenizer), "the cat sat on a mat the cat sat on a mat"
     ids, _, weights = eager(model, tokenizer, text)
     matrix = np.zeros((len(ids), len(ids)))
     for i, j in zip(*np.tril_indices(len(ids), -1), strict=True):
@@ -165,14 +158,14 @@ def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_other
 def test_a_head_that_looks_at_the_first_token_rests() -> None:
     model, tokenizer = gpt2()
     with torch.no_grad():  # keys of the first position point where all queries do
-        for layer in model.transformer.h:
+        for layer in model.h:
             layer.attn.c_attn.weight.zero_()
             layer.attn.c_attn.bias.zero_()
             layer.attn.c_attn.bias[:8] = 1
-        model.transformer.wte.weight.zero_()
-        model.transformer.wpe.weight.zero_()
-        model.transformer.wpe.weight[0, 0], model.transformer.wpe.weight[0, 1] = 1, -1
-        model.transformer.h[0].attn.c_attn.weight[0, 24:32] = 5
+        model.wte.weight.zero_()
+        model.wpe.weight.zero_()
+        model.wpe.weight[0, 0], model.wpe.weight[0, 1] = 1, -1
+        model.h[0].attn.c_attn.weight[0, 24:32] = 5
     frame: pd.DataFrame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).to_frame().set_index("name")
     assert frame.loc["L0H0", "label"] == "first-token"
     assert frame.loc["L0H0", "first-token"] > 0.9
