@@ -31,22 +31,21 @@ def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
 def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
     labels, heads = result.labels, len(result.grid)
-    follow, none, rests = (int(has.sum()) for has in (labels.follows, labels.among_words == "", labels.rests))
-    said = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
+    follow, none, rest = (int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests))
+    text = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
     if labels.statements is None:
-        said += f"and {none} {_verb(none, 'follow')} none."
+        text += f"and {none} {_verb(none, 'follow')} none."
     else:
         habit = heads - follow - none
-        said += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none"
-        by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head"
-        said += f"{by_pairs if labels.drawn == 'pairs' else ''}."
-    if rests:
-        they, their = ("it", "its") if rests == 1 else ("they", "their")
-        carried = f"what {they} {_verb(rests, 'carry')} comes from"
-        what = carried if labels.reading.carried else f"{their} attention is on"
+        by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (labels.drawn == "pairs")
+        text += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none{by_pairs}."
+    if rest:
+        they, their = ("it", "its") if rest == 1 else ("they", "their")
+        carried = f"what {they} {_verb(rest, 'carry')} comes from"
+        half = carried if labels.reading.carried else f"{their} attention is on"
         places = " or ".join(words(kind.name) for kind in labels.resting)
-        said += f" {counted(rests, 'head rests', 'heads rest')}: more than half of {what} {places}."
-    return said
+        text += f" {counted(rest, 'head rests', 'heads rest')}: more than half of {half} {places}."
+    return text
 
 
 def _verb(number: int, plural: str) -> str:
@@ -56,14 +55,14 @@ def _verb(number: int, plural: str) -> str:
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
     labels, head = card.ranking.labels, card.head
-    said = statement(labels, head)
+    text = statement(labels, head)
     if not labels.among_words[head.place]:
-        said += f"; it comes nearest to {_numbers(labels, card.told_by, head)}"
+        text += f"; it comes nearest to {_numbers(labels, card.told_by, head)}"
     if labels.rests[head.place]:
-        what = "what it carries comes from" if labels.reading.carried else "its attention is on"
         name = str(labels.label[head.place])
-        said += f". It rests: {labels.numbers(name, head).share:.2f} of {what} {words(name)}"
-    return f"{head.name}  {said}."
+        part = "what it carries comes from" if labels.reading.carried else "its attention is on"
+        text += f". It rests: {labels.numbers(name, head).share:.2f} of {part} {words(name)}"
+    return f"{head.name}  {text}."
 
 
 def statement(labels: Labels, head: Head) -> str:
@@ -131,5 +130,5 @@ def ranked_by(result: HeadScores) -> str:
     """By which pairs heads are ranked, if not by those of the scores; empty if by the same."""
     if result.ranked_by is None:
         return ""
-    chosen, told = (int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores))
-    return f"Heads are ranked by {counted(chosen, 'pair')}; the scores are those of the other {told:,}."
+    ranking, scored = (int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores))
+    return f"Heads are ranked by {counted(ranking, 'pair')}; the scores are those of the other {scored:,}."

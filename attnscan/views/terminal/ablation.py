@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -56,7 +57,7 @@ def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int)
 def _cells(effect: Effect, digits: int) -> list[RenderableType]:
     """The set's name, and its numbers with so many decimals; what is not known is blank."""
     off = effect.set
-    cells: list[RenderableType] = [named(off.name) if off.name in COLORS else Text(off.name[:18]), str(len(off.heads))]
+    cells: list[Any] = [named(off.name) if off.name in COLORS else off.name[:18], str(len(off.heads))]
     cells += [number(value, digits) for value in (effect.ablated, effect.control, effect.spread)]
     if not off.controls:
         return [*cells, Text("no others" if off.heads else "no head", "dim"), "", "", ""]
@@ -68,8 +69,8 @@ def _cells(effect: Effect, digits: int) -> list[RenderableType]:
 def _notes(ablation: Ablation) -> Iterator[str]:
     """What the columns are, and by which pairs."""
     compared = [effect.set for effect in ablation.effects if effect.set.controls]
-    every = all(len(own.controls) == own.possible for own in compared)
-    controls = "all possible sets" if every else f"{ablation.draws} distinct sets drawn at random"
+    is_whole = all(len(heads.controls) == heads.possible for heads in compared)
+    controls = "all possible sets" if is_whole else f"{ablation.draws} distinct sets drawn at random"
     falls = any(quantity.larger_is_better for quantity in ablation.by_quantity)
     yield (
         f"without: with these heads switched off (their output at {'its ' * (ablation.replace == 'mean')}"
@@ -78,8 +79,8 @@ def _notes(ablation: Ablation) -> Iterator[str]:
         f"{' Of accuracy, less is a loss.' * falls} rank: 1 if no other set costs as much; p = rank / (controls + 1). "
         f"No bar: p above {LEVEL:g}, and another set costs as much."
     )
-    overlaps = any(own.overlap > 0 for own in compared)
-    shared = " Where a layer has too few others, the rest is taken from the set itself." * overlaps
+    overlap = any(heads.overlap > 0 for heads in compared)
+    shared = " Where a layer has too few others, the rest is taken from the set itself." * overlap
     if not ablation.choosing_pairs:
         yield f"With --heads, labels are unknown: the others may follow any pattern.{shared}"
         return

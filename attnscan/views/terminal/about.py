@@ -75,7 +75,9 @@ def patterns_text() -> str:
         'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
         "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
     )
-    blocks = [f"{known.letter} {known.id}: {known.counts}\n{known.drawing or _NOT_DRAWN}" for known in SHIPPED]
+    blocks = [
+        f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}" for pattern in SHIPPED
+    ]
     return "\n\n".join([title, *blocks]) + "\n"
 
 

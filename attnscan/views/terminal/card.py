@@ -40,8 +40,8 @@ def _card(card: Card, width: int) -> Iterator[RenderableType]:
     yield _scores(card, width)
     yield from [*wrapped(_profile(card), width, style=""), Text("")]
     signature = card.ranking.signature
-    every = signature.pairs_read - signature.pairs_skipped
-    looked_at = f", of the first {card.pairs:,} of {every:,} pairs" if card.pairs < every else ""
+    pairs = signature.pairs_read - signature.pairs_skipped
+    looked_at = f", of the first {card.pairs:,} of {pairs:,} pairs" if card.pairs < pairs else ""
     links = card.links[:_LINKS].itertuples()
     rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
@@ -77,9 +77,9 @@ def _profile(card: Card) -> str:
     ses = zip(profile.classes, profile.se[card.head.place].tolist(), strict=True)
     errors = {name: f" ± {se:.2f}" if se >= 0 else "" for name, se in ses}
     shares = profile.strongest(card.head, _LEAST_SHARE)[:_CLASSES] or profile.strongest(card.head)[:1]
-    said = (f"{plain(name)} {share:.2f}{errors[name]}" for name, share in shares)
+    classes = (f"{plain(name)} {share:.2f}{errors[name]}" for name, share in shares)
     among = " among words" if card.ranking.reading.among_words else ""
-    return f"Where attention goes{among}: {', '.join(said) or 'nowhere'}."
+    return f"Where attention goes{among}: {', '.join(classes) or 'nowhere'}."
 
 
 def _lost(card: Card) -> str:
@@ -96,10 +96,11 @@ def _lost(card: Card) -> str:
 
 def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
-    said = plain(syntax.statements.get(head, "no relation beyond fixed rules"))
+    statement = plain(syntax.statements.get(head, "no relation beyond fixed rules"))
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
-    of = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
-    yield from wrapped(f"Syntax: {said}. Trees: {trees} ({of}).", width, style="")
+    sentences = counted(syntax.sentences, "sentence")
+    text = f"Syntax: {statement}. Trees: {trees} ({sentences}; gain over the offset, * by Holm)."
+    yield from wrapped(text, width, style="")
     if len(rows := syntax.of_head(head)[:_RELATIONS]):
         yield relations_table(syntax, rows, _OF_RELATIONS, width)
 

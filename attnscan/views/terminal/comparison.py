@@ -44,9 +44,9 @@ def comparison_view(
         blocks += _changed(comparison, width)
     if comparison.match == "nearest":
         same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
-        own = f"{same} of {len(grid)} heads are most like the head of their own place in"
-        apart = f"median divergence from the most similar head {np.median(comparison.divergence):.3f} nats."
-        blocks += ["", *wrapped(f"{own} {plain(comparison.signatures[1].model)}; {apart}", width, style="")]
+        alike = f"{same} of {len(grid)} heads are most like the head of their own place in"
+        median = f"median divergence from the most similar head {np.median(comparison.divergence):.3f} nats."
+        blocks += ["", *wrapped(f"{alike} {plain(comparison.signatures[1].model)}; {median}", width, style="")]
     note = (
         "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, of "
         f"{comparison.least:g} or more that are beyond chance among those of all heads and patterns, by t-tests that "
@@ -108,8 +108,8 @@ def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nea
     blocks: list[RenderableType] = [model_line(similarity.signature, f"  {similarity.signature.counts}"), ""]
     grid, labels, names = similarity.grid, similarity.labels, list[Text]()
     for head in grid:
-        label, asked = str(labels.label[head.place]), "?" * bool(labels.unsure[head.place])
-        names.append(Text(f"{head.name} ").append(letter(label) + asked, style=color_of(label)))
+        label, doubt = str(labels.label[head.place]), "?" * bool(labels.unsure[head.place])
+        names.append(Text(f"{head.name} ").append(letter(label) + doubt, style=color_of(label)))
     if heads is None:
         pairs, groups = similarity.closest(_CLOSEST), [group for group in similarity.groups if len(group) > 1]
         alone = counted(len(grid) - sum(map(len, groups)), "head")

@@ -52,9 +52,10 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     yield Text.assemble((f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"]))
     rows: list[list[Any]] = []
     for name in NEURONS:
-        own, mean, sd = (number(row[name + of], 2 + (name != NEURONS[0])) for of in ("", "_rotated", "_rotated_sd"))
+        columns = name, f"{name}_rotated", f"{name}_rotated_sd"
+        value, mean, sd = (number(row[column], 2 + (name != NEURONS[0])) for column in columns)
         between = sign(row, name)
-        rows.append([name.replace("_", " "), own or NOT_MEASURED, f"{between} {mean} ± {sd}" if between else ""])
+        rows.append([name.replace("_", " "), value or NOT_MEASURED, f"{between} {mean} ± {sd}" if between else ""])
     yield table_of([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows, width)
     yield from wrapped(f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width)
     yield ""
@@ -90,8 +91,8 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
 
 def _beside(row: pd.Series[Any], measure: str) -> str:
     """The own value and that of rotated bases: `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN."""
-    both = row[measure], row[f"{measure}_rotated"]
-    texts = (f"{value:.1f}" if max(both) > 1 else f"{value:.2f}".removeprefix("0") for value in both)
+    values = row[measure], row[f"{measure}_rotated"]
+    texts = (f"{value:.1f}" if max(values) > 1 else f"{value:.2f}".removeprefix("0") for value in values)
     return between.join(texts) if (between := sign(row, measure)) else ""
 
 

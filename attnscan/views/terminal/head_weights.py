@@ -29,26 +29,25 @@ _SHADE_WIDTH = 3
 
 def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
     """Each head with its scores on top, then its weights; with `top`, as a list of that many."""
-    label = min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
-    left = 5 + label  # before a row's first cell
-    fits, single = left + 2 * len(shown.keys) + _BEST <= width, len(shown.queries) == 1
+    names = [plain(token).strip() or "␣" for token in shown.attention.tokens]
+    label = min(_LABEL, max(cell_len(names[query]) for query in shown.queries))
+    rows = [_labelled(shown.number(query), names[query], label) for query in shown.queries]
+    room, single = width - rows[0].cell_len, len(rows) == 1
+    fits = 2 * len(shown.keys) + _BEST <= room
     blocks: list[RenderableType] = [model_line(shown.result.signature)]
     for heads, matrix in shown.matrices():
         blocks += ["", *_title(shown, heads, width)]
         drawn = fits and top is None and not single
-        blocks += _map(shown, matrix, label) if drawn else _edges(shown, matrix, label, width, top)
+        blocks += _map(shown, matrix, rows, names) if drawn else _edges(shown, matrix, rows, names, width, top)
     if shown.attention.source:
         gold = f", {_LINKED} behind gold links" if shown.result.links else ""
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
     if not single and not fits:
-        first, room = shown.keys[0], max(4, (width - left - _BEST) // 2)
-        more = f"A map of {len(shown.keys)} tokens is wider than the screen: "
-        blocks.append(Text(f"{more}--window {first}-{first + room - 1} shows a part, --token one row.", style="dim"))
+        first, count = shown.keys[0], max(4, (room - _BEST) // 2)
+        why = f"A map of {len(shown.keys)} tokens is wider than the screen"
+        remedy = f"--window {first}-{first + count - 1} shows a part, --token one row."
+        blocks.append(Text(f"{why}: {remedy}", style="dim"))
     return Group(*blocks)
-
-
-def _name(shown: HeadWeights, token: int) -> str:
-    return plain(shown.attention.tokens[token]).strip() or "␣"
 
 
 def _labelled(place: int, name: str, width: int) -> Text:
@@ -73,39 +72,39 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
     yield from flowed([*entries, Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim")], width)
 
 
-def _map(shown: HeadWeights, matrix: NDArray[np.float32], label: int) -> Iterator[Text]:
+def _map(shown: HeadWeights, matrix: NDArray[np.float32], rows: list[Text], names: list[str]) -> Iterator[Text]:
     """Queries downwards, keys across, each key's text on end above its column, the strongest key beside the row."""
-    names, links = [_name(shown, key)[:_LABEL] for key in shown.keys], set(shown.result.links)
-    height = max(map(len, names))
+    links, keys = set(shown.result.links), [names[key][:_LABEL] for key in shown.keys]
+    height = max(map(len, keys))
     yield Text("")
-    for row in range(height):
-        letters = "".join(_fit(name.rjust(height)[row], 2) for name in names)
-        yield Text(" " * (5 + label) + letters, style="dim")
-    for query, weights in zip(shown.queries, matrix, strict=True):
-        line = _labelled(shown.number(query), _name(shown, query), label)
+    for place in range(height):
+        letters = "".join(_fit(key.rjust(height)[place], 2) for key in keys)
+        yield Text(" " * rows[0].cell_len + letters, style="dim")
+    for query, row, weights in zip(shown.queries, rows, matrix, strict=True):
+        line, best = row.copy(), int(weights.argmax())
         for key, weight in zip(shown.keys, weights, strict=True):
             mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
             mark = mark[0] + _LINKED if (query, key) in links else mark
             line.append(mark, _MARK if weight >= _LEVELS[-1][0] else "dim")
-        best = int(weights.argmax())
-        line.append(f" {weights[best]:.2f} ").append(names[best], "bold" if weights[best] >= _LEVELS[1][0] else "dim")
+        line.append(f" {weights[best]:.2f} ").append(keys[best], "bold" if weights[best] >= _LEVELS[1][0] else "dim")
         yield line
     legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
     yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
 
 
-def _edges(shown: HeadWeights, matrix: NDArray[np.float32], label: int, width: int, top: int | None) -> Iterator[Text]:
+def _edges(
+    shown: HeadWeights, matrix: NDArray[np.float32], rows: list[Text], names: list[str], width: int, top: int | None
+) -> Iterator[Text]:
     """The strongest weights of all, or one query's strongest keys."""
-    count, single, links = top or _EDGES, len(shown.queries) == 1, set(shown.result.links)
-    labels = [_labelled(shown.number(query), _name(shown, query), label) for query in shown.queries]
+    count, single, links = top or _EDGES, len(rows) == 1, set(shown.result.links)
     strongest = Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
-    yield labels[0].append(" attends to", "dim") if single else strongest
+    yield rows[0].copy().append(" attends to", "dim") if single else strongest
     for place in np.argsort(-matrix, axis=None, kind="stable")[:count].tolist():  # of equal ones the first
         row, column = divmod(place, len(shown.keys))
         key, weight = shown.keys[column], float(matrix[row, column])
-        line = Text("    ") if single else labels[row].copy().append(" → ", "dim")
+        line = Text("    ") if single else rows[row].copy().append(" → ", "dim")
         linked = _LINKED if (shown.queries[row], key) in links else " "
-        line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f}{linked}")
+        line.append(f"{key:>3} ", "dim").append(_fit(names[key], _LABEL)).append(f" {weight:.3f}{linked}")
         yield line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
     if single and matrix.size > count:
         yield Text(f"and {matrix.size - count} more; --top {matrix.size} shows all.", style="dim")
@@ -121,10 +120,9 @@ def _fit(text: str, width: int) -> str:
 def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     """Which words help to predict which: a row for each word, shaded where it is helped, its best helpers beside it."""
     measured, shares, places = ~np.isnan(result.help.values), result.help.shares, result.help.places
-    keys = np.flatnonzero(measured.any(axis=0)).tolist()
+    queries, keys = (np.flatnonzero(measured.any(axis)).tolist() for axis in (1, 0))
     label = min(_LABEL, max(cell_len(plain(unit)) for unit in result.units))
     left, ruler = 5 + label, "".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys)
-    queries = np.flatnonzero(measured.any(axis=1)).tolist()
     helpers = {query: _helpers(result, query) for query in queries}
     shaded = left + len(ruler) + 1 + max(best[0].cell_len for best in helpers.values()) <= width
     lines = [Text(" " * left + ruler, style="dim")] if shaded else []

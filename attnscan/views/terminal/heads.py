@@ -108,8 +108,8 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
     """Every head's letter, and `?` where it is unsure; that alone where there is room for no more."""
     heads = labels.grid.shape[1]
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
-    every = 1 if cell == 3 else 5
-    ruler = "".join((f"{head:>2}" if head % every == 0 else "").ljust(cell) for head in range(heads))
+    step = 1 if cell == 3 else 5
+    ruler = "".join((f"{head:>2}" if head % step == 0 else "").ljust(cell) for head in range(heads))
     yield Text(" " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim")
     for layer in labels.grid.numbers:
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
@@ -168,11 +168,11 @@ def all_heads_view(
     columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [Column("nats", ">.2f", 4)]
     places, rows = [result.scores.place_of(pattern) for pattern in patterns], []
     for head in order[:top]:
-        both = str(labels.label[head.place]), str(labels.among_words[head.place])
-        does = [Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in both]
-        does[0].append("?" * bool(labels.unsure[head.place]))
-        scores = result.table.score[head.place][places]
-        rows.append([head.name, *does, labels.share[head.place], *scores, result.scores.entropy[head.place]])
+        does = str(labels.label[head.place]), str(labels.among_words[head.place])
+        label, among_words = (Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in does)
+        label.append("?" * bool(labels.unsure[head.place]))
+        numbers = [labels.share[head.place], *result.table.score[head.place][places], result.scores.entropy[head.place]]
+        rows.append([head.name, label, among_words, *numbers])
     blocks: list[RenderableType] = [title_of(result), ""]
     blocks += [table_of(columns, rows, width, apart=1, header="bold")] if rows else []
     unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true

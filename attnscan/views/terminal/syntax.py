@@ -58,14 +58,14 @@ def _summary(result: Syntax) -> str:
     """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
     of_both = result.holds, result.holds & (result.of_held("holds") == 1)
     gains, again = (f"({counted(int(rows.any(-1).sum()), 'head')})" for rows in of_both)
-    said = f"{result.holds.sum():,} gains over fixed rules hold by Holm {gains}"
+    text = f"{result.holds.sum():,} gains over fixed rules hold by Holm {gains}"
     if result.held is not None:
-        said += f", {of_both[1].sum():,} of these {again} in the second treebank, too"
-    said += f"; {counted(len(result.statements), 'head follows', 'heads follow')} a relation beyond these."
+        text += f", {of_both[1].sum():,} of these {again} in the second treebank, too"
+    text += f"; {counted(len(result.statements), 'head follows', 'heads follow')} a relation beyond these."
     if np.isnan(result.uuas).all():
-        return said
+        return text
     tree, uuas = result.grid[int(np.nanargmax(result.uuas))], number(float(np.nanmax(result.uuas)))
-    return f"{said} Trees of {tree.name}: UUAS {uuas}, the chain {number(result.chain_uuas)}."
+    return f"{text} Trees of {tree.name}: UUAS {uuas}, the chain {number(result.chain_uuas)}."
 
 
 def _warnings(result: Syntax) -> Iterator[str]:
