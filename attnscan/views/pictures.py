@@ -131,17 +131,17 @@ def draw_layers(result: HeadScores, width: float) -> Figure:
     low, high = ((ends - chance) / (1 - chance)).clip(0, 1)
     above = table.above_chance.clip(0)
     best = np.nan_to_num(above, nan=-1).argmax(1)  # [layer, pattern]
-    for p, ax in enumerate(axes):
-        color, of_best = paper_color(result.scores.patterns[p]), (layers, best[:, p], p)
+    for p, (pattern, ax) in enumerate(zip(result.scores.patterns, axes, strict=True)):
+        color, of_best = paper_color(pattern), (layers, best[:, p], p)
+        score, start, end = above[of_best], low[of_best], high[of_best]
         ax.plot(layers, np.nanmean(above[..., p], 1), "--", color=color)
-        ax.plot(layers, above[of_best], "-o", color=color, markersize=2)
-        ax.vlines(layers, low[of_best], high[of_best], color=color, linewidth=0.9)
-        top = int(np.nan_to_num(above[of_best]).argmax())
-        if above[of_best][top] > 0:
-            place = top, np.fmax(above[of_best], high[of_best])[top]
-            side = ("left", "center", "right")[3 * top // len(layers)]
+        ax.plot(layers, score, "-o", color=color, markersize=2)
+        ax.vlines(layers, start, end, color=color, linewidth=0.9)
+        top = int(np.nan_to_num(score).argmax())
+        if score[top] > 0:
             name = grid[top * grid.shape[1] + int(best[top, p])].name
-            ax.annotate(name, place, (0, 2), textcoords="offset points", ha=side)
+            side = ("left", "center", "right")[3 * top // len(layers)]
+            ax.annotate(name, (top, np.fmax(score, end)[top]), (0, 2), textcoords="offset points", ha=side)
         _name(ax.xaxis, grid.numbers, across / len(layers), _NUMBERED)
         ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2))
         ax.set_yticks(*_ZERO_TO_ONE)

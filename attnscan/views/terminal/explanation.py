@@ -32,8 +32,9 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     blocks: list[RenderableType] = [model_line(signature, counts), ""]
     if len(heads) == 1:
         blocks += [*wrapped(explanations[heads[0]]["conclusion"], width, style="bold"), ""]
-    for head in heads if query is not None else ():
-        blocks += [*_keys(explanations, head, width), ""]
+    if query is not None:
+        for head in heads:
+            blocks += [*_keys(explanations, head, query, width), ""]
     if len(heads) == 1:
         blocks += _one(explanations, width)
     elif query is None:
@@ -96,10 +97,9 @@ def _beside(row: pd.Series[Any], measure: str) -> str:
     return between.join(texts) if (between := sign(row, measure)) else ""
 
 
-def _keys(explanations: Explanations, head: Head, width: int) -> Iterator[RenderableType]:
+def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
     """The keys of the query, by weight, each with its logit and the neurons that add most to it."""
-    assert explanations.query is not None
-    frame = explanations.keys(head, explanations.query).sort_values("weight", ascending=False, kind="stable")
+    frame = explanations.keys(head, query).sort_values("weight", ascending=False, kind="stable")
     first = frame.iloc[0]
     title = (f"{head.name}  {plain(first['query_token']).strip()}", "bold"), (f"  token {first['query']}", "dim")
     yield Text.assemble(*title)

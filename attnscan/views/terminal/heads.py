@@ -15,7 +15,7 @@ from attnscan.results.scores import SPECIAL_CLASSES, Labels
 from attnscan.results.terms import THRESHOLD, AttentionKind, Head
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import kinds_of, none_does, of_attention, ranked_by, summary, why_unscored
-from attnscan.views.palette import COLORS, letter, words
+from attnscan.views.palette import letter, words
 from attnscan.views.terminal.parts import Column, color_of, flowed, model_line, named, number, table_of, wrapped
 
 _LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
@@ -148,14 +148,13 @@ def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table
     columns += [Column("chance", ">.3f", 4), Column("above", ">.3f"), Column("n", ">,", 2), Column("pairs", ">,", 5)]
     ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
     rows: list[list[Any]] = []
-    score: Any
-    lead: Any
-    for head, score, lead in zip(order, ranked.itertuples(), leads.itertuples(), strict=False):
-        interval = "" if np.isnan(score.low) else f"{score.low:.3f}–{score.high:.3f}"
-        difference = "" if np.isnan(lead.se) else f"{'' if lead.sure else '≈ '}{lead.difference:.3f}"
-        bar = max(0.0, score.above_chance) if score.low > score.chance else 0.0, COLORS.get(pattern, "default")
-        cells = [result.grid[head].name, score.score, interval, difference, *[itself[head]] * of_others, score.chance]
-        rows.append([*cells, score.above_chance, score.n, score.pairs, bar])
+    for head, row, lead in zip(order, ranked.to_dict("records"), leads.to_dict("records"), strict=False):
+        interval = "" if np.isnan(row["low"]) else f"{row['low']:.3f}–{row['high']:.3f}"
+        difference = "" if np.isnan(lead["se"]) else f"{'' if lead['sure'] else '≈ '}{lead['difference']:.3f}"
+        bar = max(0.0, row["above_chance"]) if row["low"] > row["chance"] else 0.0
+        cells = [result.grid[head].name, row["score"], interval, difference, *[itself[head]] * of_others]
+        cells += [row[name] for name in ("chance", "above_chance", "n", "pairs")]
+        rows.append([*cells, (bar, color_of(pattern))])
     return table_of([*columns, Column("above chance", "bar")], rows, width, apart=1)
 
 
