@@ -38,7 +38,7 @@ from attnscan.views.palette import letter, on_white, paper_color, words
 Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
 Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]
 
-_LETTER = 0.053  # on average, of text of palette.PAPER_SIZE
+_LETTER = 0.053  # the width of a letter of palette.PAPER_SIZE, on average
 _CELL, _LONGEST = 0.3, 9.0  # a head's cell at the most; all panels together, since a page is no longer
 _NAMED, _NUMBERED = 0.117, 0.17  # the least pitch of rows with a name, and of columns with a number
 _MOST_CELLS = 6000  # drawn as shapes; more become an image, so that the file stays small
@@ -58,14 +58,12 @@ def picture(
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
     are not there, or too many for the width.
     """
-    name, figures = (
-        type(result).__name__,
-        {kind: draw for kind, (of, draw) in _FIGURES.items() if isinstance(result, of)},
-    )
+    subject = f"picture of a {type(result).__name__}"
+    figures = {name: draw for name, (drawn, draw) in _FIGURES.items() if isinstance(result, drawn)}
     if not figures:
-        raise OptionError(f"there is no picture of a {name}", "give what a command of attnscan returns")
+        raise OptionError(f"there is no {subject}", "give what a command of attnscan returns")
     chosen: str = kind or next(iter(figures))
-    check_known(f"picture of a {name}", chosen, list(figures))
+    check_known(subject, chosen, list(figures))
     options = {option: value for option, value in options.items() if value}
     for option in options:
         if _OF_KIND[option] != chosen:
