@@ -24,7 +24,7 @@ from attnscan.inputs.batch import batches, collate
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.running import side_by_side
 from attnscan.model.sources import bundled
-from attnscan.scan.local import summed
+from attnscan.scan.local import sum_batch
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
@@ -68,7 +68,7 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     workers = scanner.workers(len(pieces), max(len(one.tokens) for one in inputs))
-    with closing(side_by_side(workers, pieces, partial(summed, scanner))) as scored:
+    with closing(side_by_side(workers, pieces, partial(sum_batch, scanner))) as scored:
         for _ in scored:
             pass
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 File = str | os.PathLike[str]
 Patterns = PatternLike | Iterable[PatternLike]
 NAMED = (str, os.PathLike, type(None))
-"""What models are named by, and are not in memory."""
+"""Types that name a model; any other value is a model in memory."""
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 SHARED = ("model", "tokenizer", "progress", "on_bad", "alignments")
-"""What every function that runs a model takes by name, beside the options of a scan and of reading."""
+"""Keyword arguments of every function that runs a model, beside the options of a scan and of reading."""
 READING = (*(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")), "skip_bad")
 """Options that say how files of pairs are read."""
 _ASKED = ("predictive", "predictive_words", "predictive_pairs")
@@ -103,7 +103,7 @@ class PairsInput:
 
     @property
     def skips(self) -> OnBad | None:
-        """What a bad record is handed to, which counts it and tells of it once; None if it ends the run."""
+        """The function that counts a bad record and notes it once; None if a bad record ends the run."""
         return self._skip if self.skip_bad else None
 
     def _skip(self, error: InputError) -> None:
@@ -125,7 +125,7 @@ class PairsInput:
         return self
 
     def counted_by(self, progress: OnProgress) -> OnProgress:
-        """What tells of progress, with how many pairs there are where the work does not know."""
+        """Report progress with the number of pairs as the total where the work does not know a total."""
         count = self.how_many()
         return lambda doing, done, total: progress(doing, done, count if done is not None and total is None else total)
 
@@ -133,7 +133,7 @@ class PairsInput:
         """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
         if links is None:
             return self
-        alignments = alignments_of(links)
+        alignments = read_alignments(links)
         linked = replace(self, begin=lambda skip: alignments.linked(self.begin(skip), to_the_end=skip is None))
         return linked if self.single is None else replace(linked, single=alignments.of_one(self.single))
 
@@ -143,15 +143,15 @@ Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
 `inputs/records.py` says; None for the pairs that attnscan ships."""
 
 
-def alignments_of(links: Links) -> Alignments:
+def read_alignments(links: Links) -> Alignments:
     """Gold links, read. Raises: OptionError for what is none; PairsError."""
     if isinstance(links, str | os.PathLike):
         return Alignments.read(os.fspath(links))
-    return Alignments("alignments", tuple(listed("alignments", links or ())))
+    return Alignments("alignments", tuple(list_texts("alignments", links or ())))
 
 
-def listed(what: str, values: str | Iterable[str]) -> list[str]:
-    """Several texts, or one that stands alone. Raises: OptionError for anything else."""
+def list_texts(what: str, values: str | Iterable[str]) -> list[str]:
+    """Make a list of several texts, or of a single one. Raises: OptionError for anything else."""
     several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
     if others := [value for value in several if not isinstance(value, str)]:
         raise OptionError(f"{what} has a {type(others[0]).__name__} in it", "give a list of texts")
@@ -199,7 +199,7 @@ def pairs_input(
     how: dict[str, Any] = {"skip_bad": bool(reading.pop("skip_bad", False) or on_bad), "on_bad": on_bad}
     if (columns := reading.get("columns")) is not None:
         reading["columns"] = tuple(map(str, [columns] if isinstance(columns, str | int) else columns))
-    classes = [] if labels is None else listed("labels", labels)
+    classes = [] if labels is None else list_texts("labels", labels)
     named = None if id is None else str(id)
     file_reading = FileReading(**reading, id=named, labelled=labels is not None and not classes)
     if pairs is None:
@@ -304,13 +304,13 @@ class Call:
         return self
 
     @contextmanager
-    def opened(self, passes: int = 1) -> Iterator[Scanner]:
+    def open_model(self, passes: int = 1) -> Iterator[Scanner]:
         """The model, made ready while a block runs, once the pairs can be read in so many passes.
 
-        Raises: as `opened`; SelectionError for heads that are not there.
+        Raises: as `open_models`; SelectionError for heads that are not there.
         """
         self.pairs.ready(passes)
-        with opened(self) as (scanner,):
+        with open_models(self) as (scanner,):
             if self.heads is not None:
                 scanner.grid().select(self.heads)
             yield scanner
@@ -336,7 +336,7 @@ def check_names(function: str, options: Mapping[str, Any]) -> None:
 
 
 def split_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options of each kind of an encoder-decoder's attention if all are read, else these options alone."""
+    """Make options for each kind of an encoder-decoder's attention if all are read, else return these alone."""
     if options.get("attention") != "all":
         return [dict(options)]
     not_for = {"encoder": ("query", "alignments", "max_target_tokens"), "decoder": ("query", "alignments"), "cross": ()}
@@ -354,7 +354,7 @@ def file_to_write(path: File | None) -> Path | None:
     return place
 
 
-def window_of(window: Sequence[int] | str | None) -> tuple[int, int] | None:
+def parse_window(window: Sequence[int] | str | None) -> tuple[int, int] | None:
     """The first and the last index, if they are given. Raises: OptionError for what is no window."""
     if window is None:
         return None
@@ -365,7 +365,7 @@ def window_of(window: Sequence[int] | str | None) -> tuple[int, int] | None:
 
 
 @contextmanager
-def opened(*calls: Call) -> Iterator[list[Scanner]]:
+def open_models(*calls: Call) -> Iterator[list[Scanner]]:
     """The models of some calls made ready, all found before the first is loaded and torch is imported.
 
     Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
@@ -390,7 +390,7 @@ def opened(*calls: Call) -> Iterator[list[Scanner]]:
 
 
 def _find_source(call: Call, step: OnProgress) -> Any:
-    """Where a model is that is named; or one that a program holds, or `load` returned, as it is now."""
+    """Find the source of a named model; a model in memory, or one that `load` returned, is taken as it is now."""
     if isinstance(call.model, NAMED):
         if call.tokenizer is not None:
             raise OptionError("a named model has its own tokenizer", "leave tokenizer out")

@@ -57,7 +57,7 @@ def heads(
         raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
     if len(kinds) == 1:
         call = Call("heads", options, pairs=pairs, pattern=pattern, reading={"id": id}).of_patterns()
-        return ranked(call, state_file(state), file_to_write(per_pair))
+        return rank_pairs(call, state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
         raise OptionError("--state and --per-pair are of one kind of attention", "choose one: --attention cross")
     results: dict[Any, HeadScores] = {}
@@ -71,36 +71,36 @@ def heads(
     return OfKinds(results)
 
 
-def ranked(call: Call, state: Path | None = None, per_pair: Path | None = None) -> HeadScores:
+def rank_pairs(call: Call, state: Path | None = None, per_pair: Path | None = None) -> HeadScores:
     """Every head ranked over all pairs. Raises: as `heads`."""
     if per_pair is None:
-        with call.opened() as scanner:
-            return ranked_by(scanner, call, state)
+        with call.open_model() as scanner:
+            return rank_pairs_with(scanner, call, state)
     if state is not None or call.options.engine == "ray":
         raise OptionError("--per-pair is of a run on one machine from its start", "leave out --state and --engine ray")
     from attnscan.scan.per_pair import PerPairWriter, pair_frame
 
-    with PerPairWriter(per_pair) as writer, call.opened() as scanner:
+    with PerPairWriter(per_pair) as writer, call.open_model() as scanner:
 
         def take(places: Any, sums: Any) -> None:
             writer.write(pair_frame(places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids))
 
-        result = ranked_by(scanner, call, take=take)
+        result = rank_pairs_with(scanner, call, take=take)
         writer.finish(result.signature, result.scores.patterns, scanner.grid())
         return result
 
 
-def ranked_by(scanner: Scanner, call: Call, state: Path | None = None, take: OnPairs | None = None) -> HeadScores:
+def rank_pairs_with(scanner: Scanner, call: Call, state: Path | None = None, take: OnPairs | None = None) -> HeadScores:
     """Every head of an open model ranked over all pairs; what says of each pair is given to `take`."""
-    from attnscan.scan.local import finished
+    from attnscan.scan.local import finish_scan
 
-    result = finished(scanner, scanned(scanner, call.pairs, state, take), on_pairs=take)
+    result = finish_scan(scanner, run_scan(scanner, call.pairs, state, take), on_pairs=take)
     call.note(scanner, result.signature)
     return replace(result, html=heads_html)
 
 
 def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
-    """What tells of a scan's progress and once, some seconds after its `start`, of one that takes minutes, how long."""
+    """Report a scan's progress, and note once, some seconds after its `start`, how long it takes if that is minutes."""
     tell, began, is_announced = scanner.progress, time.monotonic(), False
 
     def step(doing: str, done: int | None, of: int | None) -> None:
@@ -118,7 +118,7 @@ def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
     return step
 
 
-def scanned(
+def run_scan(
     scanner: Scanner,
     pairs: PairsInput,
     path: Path | None = None,
@@ -132,7 +132,7 @@ def scanned(
     `total` is how many pairs there are, if that is known.
     Raises: as `heads`.
     """
-    from attnscan.scan.local import scan, unseen
+    from attnscan.scan.local import scan, skip_seen
     from attnscan.scan.state import ScanState, load_state, save_state
 
     if path is not None:
@@ -152,7 +152,7 @@ def scanned(
 
     how: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
     try:
-        rest = unseen(pairs.read(), reached.seen)
+        rest = skip_seen(pairs.read(), reached.seen)
         if scanner.options.engine == "ray":
             from attnscan.scan import ray
 
@@ -202,7 +202,7 @@ def profile(
         result: HeadScores = classify(a, b, pairs=pairs, weights=weights, **weights_options)
         return result.profile
     call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, labelled=True, predictive="off")
-    return ranked(call, state_file(state)).profile
+    return rank_pairs(call, state_file(state)).profile
 
 
 def load(
@@ -221,7 +221,7 @@ def load(
     Raises: as `classify`.
     """
     options = {"device": device, "dtype": dtype, "source_language": source_language, "target_language": target_language}
-    with Call("load", {"model": model, "tokenizer": tokenizer, **options}).opened() as scanner:
+    with Call("load", {"model": model, "tokenizer": tokenizer, **options}).open_model() as scanner:
         return scanner.loaded
 
 
@@ -244,7 +244,7 @@ def shard(
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("shard", options, pairs=pairs, pattern=pattern).of_patterns()
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         from attnscan.scan.local import scan
 
         added = scan(scanner, call.pairs.read(), None, call.pairs.skips)
@@ -271,10 +271,10 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
     call = Call("shard", {"model": model, "tokenizer": tokenizer})
     run: dict[str, Any] = {} if isinstance(model, NAMED) else {"device": "auto", "dtype": "auto"}
     call.options = replace(shard.options, model=call.options.model, **run)
-    with call.opened() as scanner:
-        from attnscan.scan.local import finished
+    with call.open_model() as scanner:
+        from attnscan.scan.local import finish_scan
 
         signature = scanner.signature(fingerprint=True)
         if (shard_signature := shard.signature) is not None:
             shard.check(replace(signature, read_by=shard_signature.read_by, device=shard_signature.device))
-        return replace(finished(scanner, shard), html=heads_html)
+        return replace(finish_scan(scanner, shard), html=heads_html)

@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from attnscan.api.arguments import Call, File, Pairs, Patterns, check_no_reading, file_to_write, split_kinds, window_of
+from attnscan.api.arguments import (
+    Call,
+    File,
+    Pairs,
+    Patterns,
+    check_no_reading,
+    file_to_write,
+    parse_window,
+    split_kinds,
+)
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
@@ -89,7 +98,7 @@ def classify(
             assert pair is not None
             pair = pair.source if len(kinds) > 1 and kind_options["attention"] == "encoder" else pair
             try:
-                with call.opened() as scanner:
+                with call.open_model() as scanner:
                     scanner.tell("scoring every head")
                     encoded = scanner.encode(pair)
                     result = scanner.classify(pair, encoded, keep=keep_attention)
@@ -105,8 +114,8 @@ def classify(
 
 
 def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
-    """What every head does on each of several inputs. Raises: InputError, with the place of one that cannot be read."""
-    with call.opened() as scanner:
+    """Classify each of several inputs. Raises: InputError, with the place of one that cannot be read."""
+    with call.open_model() as scanner:
         for record in call.pairs.read():
             try:
                 result = scanner.classify(record.pair, keep=keep)
@@ -118,7 +127,7 @@ def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
 def _by_weights(
     call: Call, weights: Weights, name: str | None, tokens: Sequence[str] | None, keep: bool | Selection
 ) -> HeadScores:
-    """What every head does by saved weights alone; a bad file is answered before torch is imported.
+    """Classify saved weights; a bad file is refused before torch is imported.
 
     Raises: OptionError for what are none, or for options of a model; WeightsError.
     """
@@ -166,7 +175,7 @@ def show(
     """
     options = {"predictive": "off", **options, "model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("show", options, a, b, many=False, heads=heads)
-    selection = Selection(call.heads, token, from_sentence, to_sentence, window_of(window))
+    selection = Selection(call.heads, token, from_sentence, to_sentence, parse_window(window))
     options |= {"attention": call.options.attention, "keep_attention": selection}
     result: HeadScores = classify(a, b, weights=weights, **options)
     return result.weights(selection, average=average)
@@ -190,7 +199,7 @@ def predictive(
     if call.options.predictive == "off":
         raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
     pair = call.pairs.single or Pair(a, b)
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         scanner.tell("hiding words")
         encoded = scanner.encode(pair)
         result = scanner.dependencies(pair, encoded)

@@ -18,11 +18,11 @@ from attnscan.api.arguments import (
     PairsInput,
     Patterns,
     check_no_reading,
-    listed,
-    opened,
+    list_texts,
+    open_models,
     pairs_input,
 )
-from attnscan.api.many_pairs import ranked_by, scanned, state_file
+from attnscan.api.many_pairs import rank_pairs_with, run_scan, state_file
 from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.inputs.encode import token_named
 from attnscan.inputs.option import Option, check_within
@@ -78,7 +78,7 @@ def explain(
         raise OptionError("predictive is explained by one input, of an encoder's attention", remedy)
     if many:
         call.decide(predictive="off")
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         scanner.tell("explaining heads by pairs" if many else "explaining heads")
         from attnscan.studies import explanation
 
@@ -121,7 +121,7 @@ def head(
     if treebank is not None and call.options.attention != "encoder":
         raise OptionError(f"--treebank is of an encoder's attention, and {call.heads} is of another", "leave it out")
     trees = None if treebank is None else _trees(treebank, options)
-    with call.opened(2 + ablate) as scanner:
+    with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
         ranking = _of_all_heads(scanner, call)
         from attnscan.studies.card import cards
@@ -138,7 +138,7 @@ def _of_all_heads(scanner: Scanner, call: Call) -> HeadScores:
     """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
     pair = call.pairs.single
     if pair is None:
-        return ranked_by(scanner, call)
+        return rank_pairs_with(scanner, call)
     encoded = scanner.encode(pair)
     result = scanner.classify(pair, encoded)
     call.note(scanner, result.signature, encoded)
@@ -172,7 +172,7 @@ def ablate(
     Raises: as `heads`; InputError if no pair is left; CaptureError if heads cannot be switched off.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    for name in (measures := tuple(dict.fromkeys(listed("measure", measure)))):
+    for name in (measures := tuple(dict.fromkeys(list_texts("measure", measure)))):
         check_known("measure", name, (*MEASURES, OF_TARGETS))
     call = Call("ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels})
     sets = AblationRequest(tuple(call.names), call.heads, each, top, replace, draws, measures)
@@ -184,7 +184,7 @@ def ablate(
     is_idle = predictive == "auto" and sets.patterns and "predictive" not in sets.patterns
     by_scan = not sets.names_heads and call.options.attention == "encoder"
     call.decide(predictive=predictive if by_scan and not is_idle else "off")
-    with call.opened(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
+    with call.open_model(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
         return _ablated(scanner, call, sets)
 
 
@@ -218,7 +218,7 @@ def similar(
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
     call = Call("similar", options, pairs=pairs, heads=heads, predictive="off")
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         scanner.tell("comparing heads by pairs")
         from attnscan.studies import comparison
 
@@ -259,7 +259,7 @@ def compare(
     for call in calls:
         call.decide(patterns=tuple(known for known in call.options.patterns if known.target is not None))
     first.pairs.ready()
-    with opened(first, second) as (scanner_a, scanner_b):
+    with open_models(first, second) as (scanner_a, scanner_b):
         if first.heads is not None:
             scanner_a.grid().select(first.heads)
         scanner_a.tell("comparing models by pairs")
@@ -297,7 +297,7 @@ def syntax(
     call.options, keeping = call.options.of_trees(subtypes=subtypes), state_file(state)
     trees = _trees(treebank, options, relation, subtypes=subtypes)
     others = None if held is None else _trees(held, options, subtypes=subtypes)
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         result = _against_trees(scanner, *trees, keeping)
         return result if others is None else replace(result, held=_against_trees(scanner, *others))
 
@@ -306,10 +306,10 @@ def _trees(
     treebank: Pairs, options: Mapping[str, Any], relation: str | None = None, *, subtypes: bool = False
 ) -> tuple[PairsInput, int]:
     """A treebank, read once before a model is loaded in vain, and how many sentences it has. Raises: as `syntax`."""
-    from attnscan.scan.local import trees_read
+    from attnscan.scan.local import check_trees
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
-    count, relations = trees_read(pairs.read(), options.get("progress") or silent, subtypes=subtypes)
+    count, relations = check_trees(pairs.read(), options.get("progress") or silent, subtypes=subtypes)
     if relation is not None:
         check_relation(relation, relations)
     return pairs, count
@@ -319,7 +319,7 @@ def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path 
     """Every head held against one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
-    reached = scanned(scanner, pairs, state, doing="comparing heads with trees", total=count)
+    reached = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count)
     result = reached.syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW:
@@ -338,7 +338,7 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
     if (last := max(numbers)) > exists:
         raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}")
     trees: dict[int, ReadTree] = {}
-    with call.opened() as scanner:
+    with call.open_model() as scanner:
         syntax = _against_trees(scanner, bank, exists)
         for number, record in enumerate(bank.read(), 1):
             if number in numbers:
@@ -372,7 +372,7 @@ def models(
         (progress or silent)("looking for models", None, None)
         return Catalog.now()
     options = {"model": checkpoint, "device": device, "source_language": source_language, "progress": progress}
-    with Call("models", options).opened() as scanner:
+    with Call("models", options).open_model() as scanner:
         from attnscan.studies.checkpoint import examine
 
         scanner.tell("trying it on two sentences")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import Call, Pairs, check_names, file_to_write, listed, window_of
-from attnscan.api.many_pairs import ranked
+from attnscan.api.arguments import Call, Pairs, check_names, file_to_write, list_texts, parse_window
+from attnscan.api.many_pairs import rank_pairs
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, check_known, needs
@@ -67,7 +67,7 @@ def report(
     of_one_input = window is not None or not neurons or kind not in (None, "encoder")
     if many and (of_one_input or (heads is not None and treebank is None)):
         raise OptionError("--heads, --window, --no-neurons and --attention are for one input's page", "leave them out")
-    keep = Selection(window=window_of(window), is_drawn=True)
+    keep = Selection(window=parse_window(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
     results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)
     if not isinstance(results[0], HeadScores):
@@ -129,11 +129,11 @@ def plot(
     if kind not in (None, "map", "scores", "layers"):
         options = {**options, "predictive": "off"}  # weights alone are drawn
     named = None if heads is None else heads_written(heads)
-    keep = Selection(named, window=window_of(window), is_drawn=True) if kind == "head" else False
+    keep = Selection(named, window=parse_window(window), is_drawn=True) if kind == "head" else False
     labelled = kind in (None, "map", "profile")
     (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=labelled)
     (options.get("progress") or silent)("drawing", None, None)
-    patterns = None if pattern is None else listed("pattern", pattern)
+    patterns = None if pattern is None else list_texts("pattern", pattern)
     drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)
     if path is not None:
         write_file(path, drawn)
@@ -152,12 +152,12 @@ def _results(
     *,
     labelled: bool = True,
 ) -> list[Any]:
-    """What is looked at: one input by each kind of attention that is read, many pairs, or a result that is there."""
+    """Make the results to draw: of one input by each kind of attention, of many pairs, or the result that was given."""
     check_names(function, options)
     if (a is not None) + (pairs is not None) + (weights is not None) > 1:
         raise OptionError("several things were given to look at", "give a sentence, or two, or --pairs or --weights")
     if a is None and weights is None:
-        return [ranked(Call(function, options, pairs=pairs, labelled=labelled))]
+        return [rank_pairs(Call(function, options, pairs=pairs, labelled=labelled))]
     if weights is not None or isinstance(a, str | Sentence):
         input_options = {name: value for name, value in options.items() if name != "predictive_pairs"}
         if heads is not None and input_options.get("attention") != "all":

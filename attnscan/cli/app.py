@@ -48,7 +48,7 @@ LISTED: dict[str, dict[str, str]] = {
         "models": "The models that can run now. Given a checkpoint, it shows what can be scored in it.",
     },
 }
-"""What each command's help begins with, by the groups, which are modules of `commands`; a list has its first words."""
+"""The first line of each command's help, by groups, which are modules of `commands`; a list shows its first words."""
 COMMANDS = {name: about for commands in LISTED.values() for name, about in commands.items()}
 COULD_KEEP = "; with --state FILE the next run goes on from what is done"
 _UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Typer's own, or Click's, by its version

@@ -64,7 +64,7 @@ _OTHERS: dict[str, tuple[Any, str | None, str]] = {
     "output": (Path, "FILE", "Write to FILE, in the format of its suffix."),
     "signature": (Path, "FILE.json", "Also write model, versions, options and input hash."),
 }
-"""What commands share beside the options that the library declares: kind, what stands for the value, what it does."""
+"""Options that commands share and the library does not declare: their type, metavar and help."""
 _SHORT = {"model": "-m", "format": "-f", "output": "-o"}
 _FILES = ("pairs", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _PAIRED = "heads profile head explain ablate similar compare plot report"
@@ -150,7 +150,7 @@ def make_command(function: Callable[..., None]) -> Any:
 
 
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
-"""What most users need, which help names behind a command's own options."""
+"""Options that most users need; help names them behind a command's own."""
 _SUBJECTS = {
     "What to read": ("weights window treebank held columns skip_bad on_long", "header no_header quoting encoding id"),
     "What to score": ("by special unit", "words no_related threshold split seed"),
@@ -177,7 +177,7 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
 
 
 def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What a command was given, as its function of the library takes it; what was not given is left out."""
+    """Turn a command's parameters into arguments of its library function; those that were not given are left out."""
     taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
     values = {name: value for name in taken if (value := params.get(name)) not in (None, (), []) and value is not False}
     values |= {name: False for name in ("related", "neurons", "header") if params.get(f"no_{name}")}
@@ -195,7 +195,7 @@ def call(command: str, params: Mapping[str, Any], **more: Any) -> Any:
 
 
 def answer(context: typer.Context, *, draws: bool = False) -> tuple[Output, Any]:
-    """Where the result of a command goes, and the result."""
+    """Call a command's function; return where its result is to be written, and the result."""
     output = output_of(context.params, draws=draws)
     return output, call(str(context.info_name), context.params)
 

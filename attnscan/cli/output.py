@@ -187,7 +187,7 @@ def write_stdout(content: bytes) -> None:
 
 
 def input_lines(params: Mapping[str, Any], count: int = 0) -> list[str]:
-    """What was asked about, a line each: the input, or which pairs; `count` is how many were read."""
+    """Name the input in lines above a screen: sentences, files, or the `count` pairs that ship with attnscan."""
     if params.get("weights") is not None:
         return [f"weights  {params['weights'].name}"]
     if params.get("a") is not None:

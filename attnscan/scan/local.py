@@ -37,7 +37,7 @@ Batch = list[EncodedInput]
 Result = TypeVar("Result")
 
 
-def together(records: Iterable[Record]) -> Iterator[list[Record]]:
+def group_records(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in parts that are tokenized at once."""
     part, characters = list[Record](), 0
     for record in records:
@@ -50,7 +50,7 @@ def together(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield part
 
 
-def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
+def skip_seen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
     """The records behind those that a state has seen, once those are found to be the same.
 
     Raises: StateError if they are not.
@@ -86,7 +86,7 @@ def batches_of(
     options, seen, room = scanner.options, seen or Seen(), scanner.loaded.room(scanner.options.batch_tokens)
     fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
     limit, inputs, tokens = min(most, max(fewest, _TOKENS_IN_WINDOW)), Batch(), 0
-    for part in together(records):
+    for part in group_records(records):
         for record, encoded in zip(part, scanner.encode_all([record.pair for record in part]), strict=True):
             if isinstance(encoded, InputError):
                 skip(record, encoded, options, on_bad)
@@ -147,7 +147,7 @@ def work_through(
             scanner.tell(doing, done, total)
 
 
-def drawn(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:
+def draw_numbers(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:
     """At most so many of some numbers, drawn by a hash of the input's token ids and a seed; in ascending order."""
     ids = str(encoded.model_inputs["input_ids"]).encode()
     rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
@@ -194,7 +194,7 @@ def scan(
     def work(batch: Batch) -> tuple[Sums, list[Any]]:
         of_pairs: list[Any] = []
         kept = None if on_pairs is None else lambda *own: of_pairs.append(own)
-        return summed(scanner, batch, (), kept), of_pairs
+        return sum_batch(scanner, batch, (), kept), of_pairs
 
     def take(batch: Batch, result: tuple[Sums, list[Any]] | None, seen: Seen | None) -> None:
         nonlocal state, sums
@@ -223,15 +223,15 @@ def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
             note(line)
 
 
-def finished(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
-    """Measure `predictive` on the sample of a state, as `predictive_sums` does, and rank heads.
+def finish_scan(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
+    """Measure `predictive` on the sample of a state, as `sum_predictive` does, and rank heads.
 
     Raises: as `ScanState.ranking`.
     """
-    return state.ranking(predictive_sums(scanner, state.seen, doing, on_pairs) if state.asks else None)
+    return state.ranking(sum_predictive(scanner, state.seen, doing, on_pairs) if state.asks else None)
 
 
-def summed(
+def sum_batch(
     scanner: Scanner,
     inputs: Sequence[EncodedInput],
     helps: Sequence[Help] = (),
@@ -243,7 +243,7 @@ def summed(
     By `relations`, sentences are held against their trees in place of all that.
     """
     if scanner.options.relations is not None:
-        return tree_sums(scanner, inputs)
+        return sum_trees(scanner, inputs)
     parts, sums = {"told": list(inputs)}, dict[str, Blocks]()
     if scanner.options.split:
         parts = {"told": [], "ranked": []}
@@ -258,7 +258,7 @@ def summed(
     return sums
 
 
-def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> Sums:
+def sum_predictive(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> Sums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
     Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own sums.
@@ -277,7 +277,7 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
     helps = scanner.answers(questions, doing)
     for question, help_of_words in zip(questions, helps, strict=True):
-        total = added(total, summed(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"]))
+        total = added(total, sum_batch(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"]))
     if not questions:
         note("predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks")
     elif not any(help_of_words.shares.any() for help_of_words in helps):
@@ -285,7 +285,7 @@ def predictive_sums(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnP
     return total
 
 
-def trees_read(
+def check_trees(
     records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
 ) -> tuple[int, list[str]]:
     """Read a treebank, so that what is wrong in it is told before a model is loaded: its sentences, its relations.
@@ -305,7 +305,7 @@ def trees_read(
     return count, sorted(relations)
 
 
-def tree_sums(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
+def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     """The sums of some sentences with trees, as `RelationSums` has them.
 
     Raises: ModelError if the tokenizer does not tell which characters a token stands for.

@@ -109,7 +109,7 @@ class ScanOptions:
         int | None, Option("Copies of the model on the cluster. [default: one for each GPU, or machine]", least=1)
     ] = None
     patterns: tuple[Pattern, ...] = PATTERNS
-    """What heads are scored for."""
+    """The patterns that heads are scored for."""
     relations: Relations | None = None
     """Of sentences with trees: whether heads are held against these in place of patterns, and by which relations."""
 
@@ -130,7 +130,7 @@ class ScanOptions:
 
     @property
     def sampled_pairs(self) -> int:
-        """How many pairs, at most, are drawn to be asked for `predictive`."""
+        """The most pairs that are drawn to be asked for `predictive`."""
         return self.predictive_pairs or (_DRAWN if self.predictive_words is None else _ASKED)
 
     def signed(self, *, model: str, **about: Any) -> Signature:
@@ -165,7 +165,7 @@ class ScanOptions:
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
+        """The options that decide numbers, None where they decide none; own patterns by their names and files."""
         labelled = self.labelled or self.relations is not None
         return {
             **{name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING},
@@ -192,7 +192,7 @@ class ScanOptions:
 
 @dataclass(frozen=True)
 class AblationRequest:
-    """What is to be switched off, and how its worth is measured."""
+    """The heads to switch off, and how their worth is measured."""
 
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
@@ -221,7 +221,7 @@ _INSIDE = str(Path(__file__).parents[1]), contextlib.__file__
 
 
 class Note(UserWarning):
-    """How a file or a checkpoint was read, where that was decided by its looks and could be wrong."""
+    """A warning of how a file or a checkpoint was read, where that was guessed and could be wrong."""
 
 
 def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:

@@ -65,7 +65,7 @@ def pair_frame(
 
 
 def _readable(text: str | None) -> str | None:
-    """As UTF-8, which file names and JSON need not be."""
+    """Make a text valid UTF-8, which file names and JSON need not be."""
     return text and text.encode(errors="backslashreplace").decode()
 
 

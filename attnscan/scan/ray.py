@@ -26,7 +26,7 @@ from attnscan.errors import AttnscanError, EngineError, InputError, needs
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import first_line
 from attnscan.model.sources import Source
-from attnscan.scan.local import OnBad, together
+from attnscan.scan.local import OnBad, group_records
 from attnscan.scan.local import scan as scan_locally
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -77,7 +77,7 @@ def scan(
 
     Raises: EngineError for a cluster that is not there, and where workers die again and again; as `local.scan`.
     """
-    state, parts = start or ScanState(scanner.options), together(records)
+    state, parts = start or ScanState(scanner.options), group_records(records)
     unread: Exception | None = None
     with redirect_stdout(_OwnOutput()), _workers(scanner) as (ray, workers):
         free = deque(workers * _QUEUED)
@@ -113,7 +113,7 @@ def scan(
 
 
 def _result(ray: ModuleType, part: Any) -> tuple[ScanState, list[InputError]]:
-    """What a worker made of a part. Raises: its error, as if it were raised here; EngineError if the worker is gone."""
+    """Fetch a worker's result. Raises: its error, as if it were raised here; EngineError if the worker is gone."""
     try:
         return ray.get(part)  # type: ignore[no-any-return]
     except ray.exceptions.RayTaskError as error:
@@ -176,7 +176,7 @@ def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
 
 
 def _shares(ray: ModuleType, wanted: int | None) -> tuple[int, dict[str, Any]]:
-    """How many workers there are, and what each takes of a machine: one for each GPU, or machine if there is no GPU."""
+    """Count the workers, one for each GPU, or machine if there is no GPU, and share a machine's units among them."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     gpus = sum(machine.get("GPU", 0) for machine in machines)
     count = wanted or int(gpus) or len(machines)
@@ -188,5 +188,5 @@ def _shares(ray: ModuleType, wanted: int | None) -> tuple[int, dict[str, Any]]:
 
 
 def _share(units: float, workers: int) -> float:
-    """What each worker may take, as Ray counts it: whole units, or a part of one."""
+    """The units of each worker, as Ray counts them: whole ones, or a part of one."""
     return units // workers if units >= workers else math.floor(1000 * units / workers) / 1000

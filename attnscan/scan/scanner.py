@@ -116,7 +116,7 @@ class Scanner:
         self.progress(doing, done, total)
 
     def workers(self, most: int, longest: int) -> int:
-        """How many threads, at most so many, are to score inputs of that length at the same time."""
+        """The number of threads, `most` at most, that score inputs of that length at the same time."""
         # Made once, before any thread asks for it
         _ = self.relation, self.options.reading.carried and self.projections
         _ = self.options.relations is not None and self.is_causal
@@ -183,13 +183,13 @@ class Scanner:
         return self.collate([self.encode(pair)]).model_inputs
 
     def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
-        """Which words of each input help to predict which; nothing if that is not measured."""
+        """Measure which words of each input help to predict which; empty if that is not measured."""
         if self.measure is None:
             return []
         return self.answers([Questions(encoded, self.options.predictive_words) for encoded in inputs])
 
     def answers(self, questions: Sequence[Questions], doing: str = "predictive words: hidden sequences") -> list[Help]:
-        """What the model answers; tells how many hidden sequences are done, as what is `doing`."""
+        """Ask the model; the progress counts hidden sequences, under the text `doing`."""
         assert self.measure is not None
         tell, most = partial(self.tell, doing), self.options.batch_tokens
         return help_between_words(self.loaded, questions, self.measure, batch_tokens=most, tell=tell)
@@ -216,7 +216,7 @@ class Scanner:
     def classify(
         self, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
     ) -> HeadScores:
-        """What every head of the model does on one input, which may be `encoded` already.
+        """Score and label every head on one input, which may be `encoded` already.
 
         With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a
         selection names of it. Raises: InputError, ModelError if the model cannot read the input; SelectionError for
@@ -231,7 +231,7 @@ class Scanner:
         return reading.result()
 
     def dependencies(self, pair: Pair, encoded: EncodedInput | None = None) -> Dependencies:
-        """Which words of one input help to predict which.
+        """Measure which words of one input help to predict which.
 
         Raises: InputError; ModelError if the model cannot be asked.
         """
@@ -257,7 +257,7 @@ class Scanner:
 
     @cached_property
     def is_causal(self) -> bool:
-        """Whether words see none behind them, by running the model on some."""
+        """Whether words see none behind them, found by running the model on some."""
         seen: list[bool] = []
         inputs = self.probe("the the the")
         self.run(inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
@@ -265,16 +265,16 @@ class Scanner:
 
     @cached_property
     def projections(self) -> OutputProjections:
-        """How heads are projected into the hidden states. Raises: CaptureError if the architecture does not show it."""
+        """The projection of heads into hidden states. Raises: CaptureError if the architecture does not show it."""
         return output_projections(self._exact_tap, self.probe())
 
     @cached_property
     def relation(self) -> Relation | None:
-        """Which words are related, by the model's own embeddings; None if identical ones alone count."""
+        """The relation of words by the model's own embeddings; None if identical words alone count."""
         return self.loaded.relatedness.related if self.options.related else None
 
     def signature(self, *, fingerprint: bool = False, input_hash: str = "", **counts: int) -> Signature:
-        """Where a result comes from; with the model's fingerprint if that is wanted, or its name tells no weights."""
+        """Make a result's signature, with the model's fingerprint if that is wanted, or its name tells no weights."""
         import transformers
 
         loaded = self.loaded
@@ -333,7 +333,7 @@ class InputReading:
             self._keeper(block)
 
     def result(self) -> HeadScores:
-        """What every head does; how sure that is, is worked out when it is asked for.
+        """Make the result of the input; how sure labels are is computed when it is read.
 
         Raises: CaptureError if the model's attention is not finite.
         """
@@ -378,7 +378,7 @@ def result_of_input(
     scorers: Mapping[By, InputScorers],
     why_no_measure: str | None,
 ) -> HeadScores:
-    """What scorers have seen of an input; `why_no_measure` says why `predictive` was not measured, if it was not."""
+    """Make a result of what scorers have summed; `why_no_measure` says why `predictive` was not measured, if so."""
     scored, scores, labels = [pattern.scored for pattern in options.patterns], dict[By, Scores](), dict[Reading, Any]()
     for by, scorers_of_reading in scorers.items():
         scores[by] = scores_of(scorers_of_reading.scorer.sums(), scored, options.kind, signature.layers)
@@ -404,7 +404,7 @@ def with_attention(result: HeadScores, attention: Attention, targets: Targets) -
 
 
 def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:
-    """How much each head puts out, as a share of its layer's; of a word, the mean of its pieces.
+    """Compute each head's share of its layer's output; a word counts by the mean of its pieces.
 
     Shape: `lengths` [layer, head, query] -> [layer, head].
     """

@@ -1,4 +1,4 @@
-"""What a scan has summed, and which pairs it has seen: of a run, and of a shard.
+"""The state of a scan: the sums and the pairs that a run or a shard has seen.
 
 States are made anywhere, add in any order, and are ranked once. What must be the same for them to add is what their
 numbers hang on: the model by its fingerprint, the options, the versions of what computes, and on what.
@@ -46,7 +46,7 @@ Drawn = tuple[str, Place, Pair]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a scan has read so far, apart from the sums."""
+    """The records that a scan has read so far, counted, hashed and sampled."""
 
     read: int = 0  # records, those that were skipped included
     truncated: int = 0
@@ -57,23 +57,23 @@ class Seen:
 
     @property
     def signature_fields(self) -> dict[str, Any]:
-        """What a signature says of it, by the names of its fields."""
+        """The fields of a signature that count records."""
         counts = {"pairs_read": self.read, "pairs_truncated": self.truncated, "pairs_skipped": self.skipped}
         return {"input_hash": self.digest, **counts}
 
     def and_then(
         self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
     ) -> Seen:
-        """What has been read one record later."""
+        """Add one record."""
         pair = record.pair
         drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
         return self.joined(Seen(1, int(truncated), int(skipped), tokens, pair.key, drawn), options.sampled_pairs)
 
     def joined(self, other: Seen, most: int) -> Seen:
-        """What has been read by both, with a sample of at most so many pairs."""
+        """Add the records of another scan; the sample keeps `most` pairs at most."""
         sample = self.sample
         if other.sample and (len(sample) < most or other.sample[0][0] <= sample[-1][0]):
-            sample = sampled((*sample, *other.sample), most)
+            sample = draw_sample((*sample, *other.sample), most)
         return Seen(
             read=self.read + other.read,
             truncated=self.truncated + other.truncated,
@@ -84,7 +84,7 @@ class Seen:
         )
 
 
-def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
+def draw_sample(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
     """The pairs with the smallest hashes, at most so many: a uniform sample, whatever the order and the sharding.
 
     Of a pair that is there twice, the first place counts.
@@ -94,7 +94,7 @@ def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
 
 
 def half(pair: Pair, seed: int) -> int:
-    """Which half of all pairs a pair is in, by a hash of its sentences and a seed: 0 chooses heads, 1 measures them.
+    """The half of all pairs that a pair is in, by a hash of its sentences and a seed: 0 chooses heads, 1 measures them.
 
     What is measured on other pairs than chose it owes nothing to luck; a pair that is there twice is in one half.
     """
@@ -102,7 +102,7 @@ def half(pair: Pair, seed: int) -> int:
 
 
 def no_pair(purpose: str) -> InputError:
-    """What is to be raised at the end of a stream without pairs for that purpose."""
+    """The error to raise at the end of a stream without pairs for that purpose."""
     return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
 
 
@@ -112,14 +112,14 @@ def scores_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Sc
 
 
 def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Labels:
-    """What every head does, with its scores, by sums of pairs."""
+    """The labels of every head, with its scores, by sums of pairs."""
     scores, units = scores_by(sums, options, layers), units_of(sums, options.reading)
     return labels_of(scores, units, options.reading, options.threshold, options.seed)
 
 
 @dataclass(frozen=True)
 class ScanState:
-    """What a scan has summed, and which pairs it has seen; one of no pairs adds nothing."""
+    """The sums of a scan, and the pairs it has seen; a state of no pairs adds nothing."""
 
     options: ScanOptions  # what is computed; their `model` is a name that every machine finds, None of one in memory
     seen: Seen = field(default_factory=Seen)
@@ -127,7 +127,7 @@ class ScanState:
     signature: Signature | None = None  # of the model as it ran; None until that is asked for, or without a pair
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without functions of one's own, which another process need not find; ranking needs their names alone."""
+        """Pickle without own functions, which another process need not find; ranking needs their names alone."""
         patterns = [
             pattern if pattern in ALL_PATTERNS else replace(pattern, target=_no_target)
             for pattern in self.options.patterns
@@ -145,7 +145,7 @@ class ScanState:
         return ScanState(self.options, seen, added(self.sums, other.sums), self.signature or other.signature)
 
     def __radd__(self, other: int) -> ScanState:
-        """For `sum`, which begins with 0."""
+        """Let `sum` begin with 0."""
         return self if other == 0 else NotImplemented
 
     @property
@@ -253,7 +253,7 @@ def _blocks(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> 
 
 
 def _about(scanner: Scanner) -> dict[str, Any]:
-    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
+    """List what must be equal for sums to be added to; the model counts by its files, not by its name and place."""
     signature = asdict(scanner.signature())
     about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
     about |= {f"model's {part}": digest for part, digest in scanner.loaded.fingerprint.items()}

@@ -23,7 +23,7 @@ from attnscan.text import hashed
 def classify_weights(
     saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool | Selection = False
 ) -> HeadScores:
-    """What every head does by its saved weights alone, of a model of that `name`. No words count as related.
+    """Score and label every head by saved weights of a model of that `name`. No words count as related.
 
     With `keep`, the result carries the weights. Raises: OptionError for what needs more than weights.
     """

@@ -1,4 +1,4 @@
-"""What a live page asks, and who may: addresses behind a token, for pages of this server alone.
+"""The addresses of a live page, behind a token, for pages of this server alone.
 
 Another page in the same browser can send requests here, and by DNS rebinding read what comes back. So each request must
 name this machine as its host, know the token, and come from our page or the address bar.
@@ -42,7 +42,7 @@ _FOR_ALL = {
 
 
 def app_of(session: Session, token: str) -> Starlette:
-    """What answers requests by a session. A bug of ours is logged."""
+    """Make the application that answers requests by a session. A bug of ours is logged."""
 
     async def work(function: Callable[..., bytes], *arguments: Any) -> bytes:
         return await asyncio.get_running_loop().run_in_executor(session.worker, function, *arguments)
@@ -103,7 +103,7 @@ def app_of(session: Session, token: str) -> Starlette:
 
 
 def _is_ours(request: Request) -> bool:
-    """Whether a request comes from a page of ours or the address bar, or opens a tab, as a link on any page may."""
+    """Tell whether a request comes from a page of ours or the address bar, or opens a tab, as any link may."""
     headers = request.headers
     origins, sites = set(headers.getlist("origin")), set(headers.getlist("sec-fetch-site"))
     how = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")

@@ -8,7 +8,7 @@ from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
-from attnscan.api.arguments import Call, alignments_of, opened, split_kinds
+from attnscan.api.arguments import Call, open_models, read_alignments, split_kinds
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.scan.options import OnProgress, note_inputs, silent
@@ -52,12 +52,12 @@ def serve(
     models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
     kinds = split_kinds({"predictive": "off", **options})
     calls = [Call("serve", {**own, **model}, *texts, many=False) for model in models for own in kinds]
-    paired = None if links is None else alignments_of(links).of_one(pair)
+    paired = None if links is None else read_alignments(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 
     with Server() as stack:
         listener = stack.enter_context(listening(port))
-        scanners = stack.enter_context(opened(*calls))
+        scanners = stack.enter_context(open_models(*calls))
         from attnscan.server.session import Loaded, Question, Session
 
         several = len(kinds)

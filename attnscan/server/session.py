@@ -48,18 +48,18 @@ class Question(BaseModel):
 
     @property
     def change(self) -> Change:
-        """What is changed."""
+        """The change of the input and of the model."""
         names = [match.groups() for name in self.off if (match := _HEAD.fullmatch(name))]
         off = tuple(Head(int(layer), int(head), kind=_KINDS[kind]) for kind, layer, head in names)
         return Change(tuple(self.hidden), self.positions, self.segments, off)
 
     @property
     def id(self) -> str:
-        """What tells it from all questions that have another answer."""
+        """A hash that differs for all questions that have another answer."""
         return hashed(repr((self.model, self.a, self.b, self.change, self.attention)).encode())[:16]
 
     def as_json(self) -> dict[str, Any]:
-        """What a page sends to ask this question."""
+        """The JSON that a page sends to ask this question."""
         return self.model_dump(exclude=set() if self.attention else {"attention"})
 
 
@@ -111,7 +111,7 @@ class Loaded:
 
 
 class Session:
-    """What a server answers from; `worker` is the one thread that may call the methods, since they run models."""
+    """The models and answers of a server. Only the thread of `worker` may call the methods, since they run models."""
 
     def __init__(self, models: Sequence[Loaded], first: Question) -> None:
         self.models, self.first = tuple(models), first

@@ -25,7 +25,7 @@ from attnscan.model.tap import Tap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
-from attnscan.scan.local import OnBad, batches_of, finished, scan, sums_over
+from attnscan.scan.local import OnBad, batches_of, finish_scan, scan, sums_over
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half, no_pair
@@ -42,7 +42,7 @@ Piece = tuple[list[EncodedInput], EncodedBatch, range]  # a batch, and the sets 
 def ablate(
     scanner: Scanner, read: Callable[[], Iterator[Record]], request: AblationRequest, on_bad: OnBad | None = None
 ) -> Ablation:
-    """What each requested set of heads is worth to the model.
+    """Measure what each requested set of heads is worth to the model.
 
     `read` begins the pairs anew for each pass. The signature counts all pairs, also those that chose heads.
     Raises: InputError if no pair can be measured, or none chooses; ModelError if the model lacks a head for a measure;
@@ -106,7 +106,7 @@ def requested_sets(
     state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
     if state.seen.read == state.seen.skipped:
         raise InputError("one half of the pairs chooses the heads, and no pair fell into it", _MORE)
-    scores, sets, among_words = finished(scanner, state, "labels: ").scores, [], options.reading.among_words
+    scores, sets, among_words = finish_scan(scanner, state, "labels: ").scores, [], options.reading.among_words
     table, patterns = scores.table(among_words), [*scores.patterns, ""]
     follows = followed(scores.scored, table, options.threshold, among_words=among_words).ravel()
     labels, rests = np.array(patterns)[follows], resting_on(table, scores.patterns).ravel()
@@ -155,7 +155,7 @@ def with_controls(
 def _lost(
     scanner: Scanner, loss: Loss, inputs: Sequence[EncodedInput], off: Tensor, means: Tensor | None
 ) -> tuple[FloatArray, FloatArray]:
-    """What some inputs lose with each set of heads switched off, and how many words or answers that is over.
+    """Sum the losses of some inputs with each set of heads switched off, and count the words or answers.
 
     Shape: `off` [set, layer, head], bool, first that of the intact model; `means` [layer, head, dimension] ->
     [pair, quantity, set], [pair, quantity].
@@ -217,7 +217,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
 
 
 def _effect(off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray) -> Effect:
-    """What a set is worth beside its controls. Shape: `sums` [pair, set]: intact, the set, controls; `n` [pair].
+    """Compare a set with its controls. Shape: `sums` [pair, set]: intact, the set, controls; `n` [pair].
 
     The standard error is over samples in which pairs and controls are both drawn anew. NaN below two of either.
     """

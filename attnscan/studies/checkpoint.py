@@ -1,4 +1,4 @@
-"""What one checkpoint is and what can be scored in it, found by running two short sentences through it."""
+"""Describes one checkpoint and what can be scored in it, by running two short sentences through it."""
 
 from __future__ import annotations
 

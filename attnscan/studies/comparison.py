@@ -22,7 +22,7 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match, Reading
-from attnscan.scan.local import OnBad, drawn, skip, sums_over
+from attnscan.scan.local import OnBad, draw_numbers, skip, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, labels_by, no_pair
 from attnscan.scoring.blocks import Blocks, error, ratio, residuals
@@ -38,7 +38,7 @@ def similar(
     within: float = WITHIN,
     on_bad: OnBad | None = None,
 ) -> Similarity:
-    """How far apart all heads are, by at most `queries` words of each pair. Raises: InputError if there is no pair."""
+    """Compare all heads by at most `queries` words of each pair. Raises: InputError if there is no pair."""
     scanner = scanner.exact().with_options(labelled=True)
 
     def compare_heads(inputs: Sequence[EncodedInput]) -> Blocks:
@@ -65,7 +65,7 @@ def compare(
     on_bad: OnBad | None = None,
     least: float = LEAST,
 ) -> Comparison:
-    """What sets two models apart on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
+    """Compare two models on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
     a, b = (
         scanner.with_options(labelled=True).exact().changed(relation=relation) for scanner in (scanner_a, scanner_b)
@@ -120,7 +120,7 @@ def compare(
 
 
 def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, str]:
-    """Which words are related in both models, and in words how. Raises: ModelError if heads cannot be matched."""
+    """Find the relation that both models share, and say it in words. Raises: ModelError if heads cannot be matched."""
     same_tokens = a.loaded.tokenizer.get_vocab() == b.loaded.tokenizer.get_vocab()
     same_tokens &= a.encode(_PROBE).model_inputs == b.encode(_PROBE).model_inputs
     if match == "nearest" and not same_tokens:
@@ -154,7 +154,7 @@ class RowKeeper:
         for encoded in inputs:
             word = np.array(encoded.sentence) >= 0
             asks = np.flatnonzero(word & (np.arange(len(word)) >= encoded.source))
-            self.queries.append(drawn(encoded, asks.tolist(), most, seed))
+            self.queries.append(draw_numbers(encoded, asks.tolist(), most, seed))
             keys = word[: encoded.source or None] | (not self._among_words)
             self._keys.append(torch.from_numpy(np.flatnonzero(keys)))
 

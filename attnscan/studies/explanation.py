@@ -217,7 +217,7 @@ class NeuronScorer:
 
 
 def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, both: Tensor) -> Tensor:
-    """What queries sum to: effective neurons, then how many queries; the overlap of two queries' strongest neurons,
+    """Sum over queries: effective neurons, then how many queries; the overlap of two queries' strongest neurons,
     then of how many twos; agreeing signs, then of how many.
 
     A query's signs agree if its strongest neurons add to words of its sentence and take from those of the other.

@@ -1,4 +1,4 @@
-"""What can be changed in what a model reads: the positions of words, and segment ids.
+"""Changes what a model reads: the positions of words, and segment ids.
 
 Where words see each other both ways, positions are shuffled by giving the words in another order and putting their
 attention back in its place, so that all follows that tells a model of positions. In a causal model order decides what
@@ -39,11 +39,11 @@ def as_it_comes(consume: Consumer) -> Consumer:
     return consume
 
 
-def moved(inputs: ModelInputs, order: Tensor, *, by_words: bool) -> tuple[ModelInputs, Restore]:
-    """What a model reads so that the word at place i of the text (of the source) has the position of `order[i]`.
+def move_words(inputs: ModelInputs, order: Tensor, *, by_words: bool) -> tuple[ModelInputs, Restore]:
+    """Give the word at place i of the text (of the source) the position of `order[i]`.
 
-    That is by words in another order, else by position ids; and what lets a consumer of its attention see the words at
-    their own places. Shape: `order` is [batch, token].
+    This gives words in another order, else position ids; and a function that lets a consumer of attention see the words
+    at their own places. Shape: `order` is [batch, token].
     """
     if not by_words:
         return {**inputs, "position_ids": order}, as_it_comes
@@ -68,7 +68,7 @@ def _put_back(block: AttentionBlock, order: Tensor) -> AttentionBlock:
 
 
 def reads_by_words(scanner: Scanner) -> bool:
-    """Whether positions are shuffled by words, else by position ids, found by running the model on a few words.
+    """Find out, by a run on a few words, whether positions are shuffled by words, else by position ids.
 
     Raises: ModelError if no change of positions is seen to change attention, or one does not reach all that tells it.
     """
@@ -83,7 +83,7 @@ def reads_by_words(scanner: Scanner) -> bool:
         return blocks
 
     def same(order: Tensor) -> bool:
-        both = zip(plain, attention(*moved(inputs, order, by_words=by_words)), strict=True)
+        both = zip(plain, attention(*move_words(inputs, order, by_words=by_words)), strict=True)
         return all(torch.allclose(a.weights, b.weights, rtol=0, atol=_SAME) for a, b in both)
 
     plain = attention(inputs)
@@ -109,7 +109,7 @@ def _is_even(block: AttentionBlock) -> bool:
     return float((most - least).max()) <= _EVEN
 
 
-def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
+def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
     """An order of each input's places: its words (of the source) among themselves, everything else where it was.
 
     It depends on the seed, the shuffle's number and the input's tokens alone. Shape: [batch, width].
@@ -129,8 +129,8 @@ def changed_runs(
     inputs = batch.model_inputs
     if by_words is not None:
         for number in range(SHUFFLES):
-            order = shuffled(batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number)
-            changed = moved(inputs, order.to(batch.word.device), by_words=by_words)
+            order = shuffle_words(batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number)
+            changed = move_words(inputs, order.to(batch.word.device), by_words=by_words)
             yield SHUFFLED, partial(_show, scanner, *changed)
     if not why_no_segments(scanner.loaded.model, inputs):
         for name, swapped in SEGMENTS.items():
@@ -157,7 +157,7 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str:
 
 
 def changeable(scanner: Scanner) -> tuple[bool | None, dict[str, str]]:
-    """Whether positions are shuffled by words, None if they cannot be; and why not all of `CAUSES` can be tried."""
+    """Find out whether positions are shuffled by words, None if they cannot be; and why changes cannot be tried."""
     fixed = why_no_segments(scanner.loaded.model, scanner.probe(_TEXT))
     not_available = dict.fromkeys(SEGMENTS, fixed) if fixed else {}
     try:

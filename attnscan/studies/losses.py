@@ -1,4 +1,4 @@
-"""What a model loses when heads are switched off: sequences to run, and what it says of them."""
+"""Measures what a model loses when heads are switched off: the sequences to run, and the loss of each answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnscan.model.running import head_sees_only
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, OF_TARGETS, AttentionKind
-from attnscan.scan.local import drawn
+from attnscan.scan.local import draw_numbers
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES
 QUANTITIES = {
@@ -55,7 +55,7 @@ class Loss:
     labelled: Labelled
 
     def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
-        """What to ask about some inputs. Raises: InputError for a label that names no class of the model."""
+        """Make the sequences to run. Raises: InputError for a label that names no class of the model."""
         if self.name == NEXT:
             return self._mixed(inputs)
         ways = {MASKED: self._hidden, OF_TARGETS: self._targets, CLASSES: self._labelled, VECTOR: self._vector}
@@ -66,7 +66,7 @@ class Loss:
         """15 % of the words, which are the units, hidden behind the mask token at once; one at least."""
         ids, mask = encoded.model_inputs["input_ids"], self.loaded.tokenizer.mask_token_id
         words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
-        chosen = drawn(encoded, words, max(1, round(_HIDDEN * len(words))), self.seed)
+        chosen = draw_numbers(encoded, words, max(1, round(_HIDDEN * len(words))), self.seed)
         places = tuple(place for place, unit in enumerate(encoded.unit) if unit in chosen)
         masked = [mask if place in places else token for place, token in enumerate(ids)]
         changed = replace(encoded, model_inputs={**encoded.model_inputs, "input_ids": masked})
@@ -109,7 +109,7 @@ class Loss:
         return [*(Probe(inputs[pair], pair, truth=(0,)) for pair in pairs), *others]
 
     def answers(self, questions: Sequence[Probe], run: Callable[[], Any]) -> Tensor:
-        """What is kept of the output of `run`: of words, the sum of their losses. Shape: [question, number]."""
+        """Run the model; keep logits, vectors or, of words, the sum of their losses. Shape: [question, number]."""
         if self.name in (NEXT, CLASSES):
             return run().logits.cpu().double()  # type: ignore[no-any-return]
         at = [(row, place) for row, question in enumerate(questions) for place in question.places]
@@ -126,7 +126,7 @@ class Loss:
         return losses.new_zeros(len(questions)).index_add_(0, rows.cpu(), losses)[:, None]
 
     def values(self, questions: Sequence[Probe], answers: Tensor) -> tuple[FloatArray, FloatArray]:
-        """What answers are worth beside the intact model's, the first of each question; and how many each is of.
+        """Compute each loss beside the intact model's answer, the first of each question, and the number of its words.
 
         Shape: [question, set, number] -> [question, quantity, set], [question, quantity].
         """

@@ -20,7 +20,15 @@ from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import TOP, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.scan.scanner import InputReading, Scanner
-from attnscan.studies.interventions import ModelInputs, Restore, as_it_comes, changeable, moved, shuffled, with_segments
+from attnscan.studies.interventions import (
+    ModelInputs,
+    Restore,
+    as_it_comes,
+    changeable,
+    move_words,
+    shuffle_words,
+    with_segments,
+)
 
 _NOTHING = Change()
 _HEADS: tuple[tuple[PredictionKind, TaskHead], ...]
@@ -81,7 +89,7 @@ class Trials:
         if change.hidden:
             mask = tokenizer.mask_token_id
             encoded = encoded.hiding(change.hidden, mask, *token_texts(tokenizer, [mask]))
-        order = shuffled([written], len(written.tokens), scanner.options.seed).to(scanner.loaded.device)
+        order = shuffle_words([written], len(written.tokens), scanner.options.seed).to(scanner.loaded.device)
         reading = InputReading(scanner, pair, encoded, keep=True)
         inputs, restore, _ = self._changed(reading.batch.model_inputs, change, order)
         scanner.tap.run(inputs, restore(reading.take), partial(_switch_off, change) if change.off else None)
@@ -93,18 +101,18 @@ class Trials:
         return Trial(result, tuple(self._prediction(kind, *asked) for kind in self._ways), written.tokens)
 
     def _changed(self, inputs: ModelInputs, change: Change, order: Tensor) -> tuple[ModelInputs, Restore, Tensor]:
-        """What a model reads in place of an input; what puts its attention back, and where each token stands."""
+        """Change what a model reads; return also what puts its attention back, and where each token stands."""
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
         kept = torch.arange(order.shape[1], device=order.device)
         if change.positions == "kept" or self._by_words is None:
             return inputs, as_it_comes, kept
-        return *moved(inputs, order, by_words=self._by_words), order[0] if self._by_words else kept
+        return *move_words(inputs, order, by_words=self._by_words), order[0] if self._by_words else kept
 
     def _prediction(
         self, kind: PredictionKind, written: EncodedInput, inputs: ModelInputs, change: Change, order: Tensor
     ) -> Prediction:
-        """What the intact model and the changed one say; `written` is the input with nothing hidden."""
+        """Ask the intact model and the changed one; `written` is the input with nothing hidden."""
         if kind == "words" and not change.hidden:
             return Prediction(kind, why_none="hide a word to see what the model puts there: click it")
         if kind == "next-sentence" and 1 not in written.sentence:

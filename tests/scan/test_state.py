@@ -17,10 +17,10 @@ from scans import PAIRS, assert_equal_sums, records_of, states_of
 from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.scan import local as reading
-from attnscan.scan.local import unseen
+from attnscan.scan.local import skip_seen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, load_state, sampled, save_state
+from attnscan.scan.state import Seen, draw_sample, load_state, save_state
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -50,7 +50,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             save_state(path, states[stop], scanner)
             state = load_state(path, scanner)
             assert state.seen == states[stop].seen
-            rest = unseen(records_of(PAIRS), state.seen)
+            rest = skip_seen(records_of(PAIRS), state.seen)
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
             for name in ("told", "ranked"):
@@ -63,8 +63,8 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
     for other in (PAIRS[1:11], PAIRS[:5], [*PAIRS[:9], Pair("the cat")], [*PAIRS[:9], PAIRS[8]]):
         with pytest.raises(StateError, match="other pairs"):
-            list(unseen(records_of(other), seen))
-    assert [record.pair for record in unseen(records_of(PAIRS[:12]), seen)] == PAIRS[10:12]
+            list(skip_seen(records_of(other), seen))
+    assert [record.pair for record in skip_seen(records_of(PAIRS[:12]), seen)] == PAIRS[10:12]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_sample_does_not_depend_on_order() -> None:
 
 def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
     first, later = (("hash", place, Pair("the cat")) for place in (Place("a.tsv", 4, "x"), Place("b.tsv", 2)))
-    assert sampled([first, later], 5) == sampled([later, first], 5) == (first,)
+    assert draw_sample([first, later], 5) == draw_sample([later, first], 5) == (first,)
     records = [Record(pair, "", place=place) for _, place, pair in (first, later)]
     for some in (records, records[::-1]):
         seen = Seen()

@@ -16,7 +16,7 @@ from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES
 from attnscan.results.terms import Head
-from attnscan.scan.local import finished, scan
+from attnscan.scan.local import finish_scan, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies import card
@@ -43,7 +43,7 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 
 def _cards(scanner: Scanner, pairs: list[Pair]) -> dict[Head, Card]:
     records = [Record(pair, "here") for pair in pairs]
-    ranking = finished(scanner, scan(scanner, [Record(pair, "here") for pair in PAIRS * 8]))
+    ranking = finish_scan(scanner, scan(scanner, [Record(pair, "here") for pair in PAIRS * 8]))
     return {made.head: made for made in cards(scanner, records, ranking, [NEXT, ALIKE, PUNCTUATION])}
 
 

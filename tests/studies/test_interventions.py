@@ -17,18 +17,18 @@ from attnscan.model.tap import Tap
 from attnscan.results.terms import AttentionKind
 from attnscan.scoring.blocks import Blocks, error, residuals
 from attnscan.studies.explanation import _numbers
-from attnscan.studies.interventions import Restore, as_it_comes, moved, reads_by_words, shuffled
+from attnscan.studies.interventions import Restore, as_it_comes, move_words, reads_by_words, shuffle_words
 
 
 def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
     encoded = input_of("[CLS] a b c d e [SEP] f g [SEP]")
     encoded.model_inputs["input_ids"] = list(range(10))
-    order = shuffled([encoded], 12, seed=0)[0]
+    order = shuffle_words([encoded], 12, seed=0)[0]
     assert sorted(order.tolist()) == list(range(12))
     assert order[[0, 6, 9, 10, 11]].tolist() == [0, 6, 9, 10, 11]
     assert order.tolist() != list(range(12))
-    assert torch.equal(order, shuffled([encoded, encoded], 12, seed=0)[1])
-    assert not torch.equal(order, shuffled([encoded], 12, seed=1)[0])
+    assert torch.equal(order, shuffle_words([encoded, encoded], 12, seed=0)[1])
+    assert not torch.equal(order, shuffle_words([encoded], 12, seed=1)[0])
 
 
 def _weights(tap: Tap, inputs: dict[str, torch.Tensor], restore: Restore = as_it_comes) -> torch.Tensor:
@@ -61,8 +61,8 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
                 _found(tap)
             return
         by_words, plain = _found(tap), _weights(tap, SMALL)
-        assert_allclose(_weights(tap, *moved(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6)
-        elsewhere = _weights(tap, *moved(SMALL, OTHER, by_words=by_words))
+        assert_allclose(_weights(tap, *move_words(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6)
+        elsewhere = _weights(tap, *move_words(SMALL, OTHER, by_words=by_words))
     assert (elsewhere - plain).abs().max() > 1e-5
     assert by_words == (family not in BY_POSITIONS)
 
@@ -73,7 +73,7 @@ def test_words_in_another_order_are_positions_in_another_order(family: str) -> N
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         plain = _weights(tap, SMALL)
         elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
-        again = _weights(tap, *moved(elsewhere, OTHER, by_words=True))
+        again = _weights(tap, *move_words(elsewhere, OTHER, by_words=True))
     assert_allclose(again, plain[:, :, OTHER[0]][..., OTHER[0]], atol=1e-6)
 
 
@@ -87,12 +87,12 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
     by_words = family in ("bert", "mpnet")
     with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         found = Collected()
-        changed, restore = moved(inputs, orders, by_words=by_words)
+        changed, restore = move_words(inputs, orders, by_words=by_words)
         tap.run(changed, restore(found))
         for row in range(len(orders)):
             length = int(inputs["attention_mask"][row].sum())
             alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
-            own = _weights(tap, *moved(alone, orders[row : row + 1, :length], by_words=by_words))
+            own = _weights(tap, *move_words(alone, orders[row : row + 1, :length], by_words=by_words))
             assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 

@@ -33,7 +33,7 @@ from attnscan.results.predictions import Change, Prediction
 from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.interventions import shuffled
+from attnscan.studies.interventions import shuffle_words
 from attnscan.studies.trial import Trial, Trials
 
 PAIR = Pair("the cat sat on the mat .", "a dog ran to the store")
@@ -227,7 +227,7 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
         result, (prediction,) = _both(trials.run(PAIR, Change(hidden=(4,), positions="shuffled")))
         again = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).result
         encoded = trials._scanner.encode(PAIR)
-        order = shuffled([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
+        order = shuffle_words([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
     hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
     before = hand.puts(4)
     hand.inputs["position_ids"] = order + CASES[family].first_position
@@ -273,7 +273,7 @@ def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
     assert prediction.kind == "classes"
     assert [name for name, _, _ in prediction.classes] == ["no", "perhaps", "yes"]
     assert_allclose([[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5)
-    hand.inputs["position_ids"] = shuffled([encoded], len(encoded.tokens), 0)
+    hand.inputs["position_ids"] = shuffle_words([encoded], len(encoded.tokens), 0)
     assert_allclose([a for _, _, a in moved.classes], hand.run().logits[0].double().softmax(-1), atol=1e-5)
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores
-from attnscan.scan.local import finished, scan
+from attnscan.scan.local import finish_scan, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
@@ -33,7 +33,7 @@ def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **
 
 def ranked(scanner: Scanner, state: ScanState) -> HeadScores:
     """The ranking of a state."""
-    return finished(scanner, state)
+    return finish_scan(scanner, state)
 
 
 def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> Blocks:
