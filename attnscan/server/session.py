@@ -131,6 +131,7 @@ class Session:
         return encoded(self._answer(question))
 
     def _answer(self, question: Question) -> dict[str, Any]:
+        """What a page takes for an answer, with its question. Raises: as `trial`."""
         held = self.trial(question)
         answer = answer_of(held.result, question.id, held.tokens, held.predictions)
         return answer | {"question": question.as_json()}

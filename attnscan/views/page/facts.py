@@ -36,8 +36,8 @@ def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[
     if attention is not None:
         known = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
         readings = sorted(known, key=lambda reading: reading == result.reading)
-    by_reading = {reading: result.with_reading(reading.by, reading.special) for reading in readings}
-    return {reading.by + "-words" * reading.among_words: scores for reading, scores in by_reading.items()}
+    turned = [result.with_reading(reading.by, reading.special) for reading in readings]
+    return {scores.signature.by + "-words" * scores.reading.among_words: scores for scores in turned}
 
 
 def strongest_first(result: HeadScores) -> list[Head]:

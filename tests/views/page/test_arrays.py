@@ -194,11 +194,15 @@ def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
     assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
 
 
-def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
+def test_marks_chance_and_shares_are_those_of_each_reading(small: tuple) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result).html).facts
     for name, (carried, among_words) in READINGS.items():
-        labels = result.with_reading("carried" if carried else "weight", "out" if among_words else "in").labels
+        scores = result.with_reading("carried" if carried else "weight", "out" if among_words else "in")
+        labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
+        assert [(kind, share) for kind, share, _ in facts["profiles"][name][0]] == [
+            (kind, pytest.approx(share, abs=1e-5)) for kind, share in shares
+        ]
         assert facts["unsure"][name] == labels.unsure.ravel().astype(int).tolist()
         assert facts["rests"][name] == labels.rests.ravel().astype(int).tolist()
         chance = np.broadcast_to(labels.scores.table(among_words).chance, (3, 4, len(facts["patterns"])))
