@@ -35,15 +35,13 @@ from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
-from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement
+from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement, pd
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, silent, warn
-from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen, pattern_frame
+from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
 from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attnscan.scan.scanner import Scanner
 
 
@@ -354,7 +352,9 @@ def patterns(name: str | None = None) -> pd.DataFrame:
 
     Raises: OptionError if there is no such pattern.
     """
-    return pattern_frame(SHIPPED if name is None else chosen(name, SHIPPED))
+    rows = map(vars, SHIPPED if name is None else chosen(name, SHIPPED))
+    columns = ["letter", "id", "counts", "queries", "keys", "source"]
+    return pd.DataFrame(rows, columns=columns).rename(columns={"id": "pattern"})
 
 
 def models(

@@ -272,16 +272,14 @@ class Labels:
     @cached_property
     def share(self) -> FloatArray:
         """The number that goes with `among_words`: a pattern's score, or a habit's share."""
-        return self._of_kind([share for share, _, _ in self._measured.values()])
+        shares = [share for share, _, _ in self._measured.values()]
+        return np.select([self.among_words == name for name in self._measured], shares, np.nan)
 
     @cached_property
     def average(self) -> FloatArray:
         """The average head's number for it."""
-        return self._of_kind([average for _, _, average in self._measured.values()])
-
-    def _of_kind(self, values: Sequence[Any]) -> FloatArray:
-        """Of a value for each pattern and habit, the one that goes with `among_words`; NaN of heads with neither."""
-        return np.select([self.among_words == name for name in self._measured], values, np.nan)
+        averages = [average for _, _, average in self._measured.values()]
+        return np.select([self.among_words == name for name in self._measured], averages, np.nan)
 
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""

@@ -35,7 +35,7 @@ from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import AttentionKind, By, Grid, Reading, Signature, Special
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scoring.cross import LINKED_PATTERNS
-from attnscan.scoring.labels import labels_of, scores_of, units_of
+from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
 from attnscan.scoring.scorer import ClassScorer, Scorer, pair_sums
 from attnscan.scoring.units import Targets
@@ -385,8 +385,8 @@ def result_of_input(
         words = scorers_of_reading.scorer.word_sums()
         for special, classes in scorers_of_reading.classes.items():
             reading = Reading(by, special)
-            units = {} if classes is None else units_of(words | classes.sums(), reading)
-            arguments = scores[by], units, reading, options.threshold, options.seed
+            sums = {} if classes is None else words | classes.sums()
+            arguments = scores[by], sums, reading, options.threshold, options.seed
             labels[reading] = partial(labels_of, *arguments, of_pairs=False)
     not_measured = {}
     if why_no_measure is not None:

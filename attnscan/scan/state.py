@@ -32,7 +32,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import Blocks, PairSums, added
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.labels import labels_of, scores_of, units_of
+from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
@@ -113,8 +113,8 @@ def scores_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Sc
 
 def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Labels:
     """The labels of every head, with its scores, by sums of pairs."""
-    scores, units = scores_by(sums, options, layers), units_of(sums, options.reading)
-    return labels_of(scores, units, options.reading, options.threshold, options.seed)
+    scores = scores_by(sums, options, layers)
+    return labels_of(scores, sums, options.reading, options.threshold, options.seed)
 
 
 @dataclass(frozen=True)

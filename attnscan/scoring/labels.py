@@ -11,7 +11,7 @@ head rests on special tokens, else follows a pattern, else has a habit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -110,19 +110,8 @@ def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: F
     return np.asarray((differences(shares, names) - quantile * errors > MARGIN).all(0))
 
 
-Units = Mapping[str, FloatArray]
-"""Sums of what is drawn: of patterns those of `PAIR_SUMS`, each [unit, layer, head, pattern]; of classes `on` and
-`even`, [unit, layer, head, column], and `words`, [unit, layer, head, 1]; of all attention `special` and `even_special`,
-[unit, layer, head, 3], and `all_words`, [unit, layer, head, 1]."""
-_OF_CLASSES = ("on", "even", "special", "even_special", "all_words")
 _BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
 _AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
-
-
-def units_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
-    """What labels need of the sums of a `Scorer` and a `ClassScorer`, whatever they are of."""
-    of_patterns = {name: sums[f"{KINDS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
-    return of_patterns | {name: sums[name] for name in _OF_CLASSES} | {"words": sums["n"]}
 
 
 def scores_of(
@@ -133,20 +122,20 @@ def scores_of(
     return Scores(tuple(scored), every_key, words_only, ratio(sums["entropy"], sums["rows"])[..., 0], kind, layers)
 
 
-def _table(units: Units) -> ScoreTable:
+def _table(sums: PairSums) -> ScoreTable:
     """The scores by the sums of patterns."""
-    n, residual = units["n"], residuals(units["weight"], units["n"])
+    n, residual = sums["n"], residuals(sums["weight"], sums["n"])
     return ScoreTable(
-        **_means({name: values.sum(0) for name, values in units.items()}),
+        **_means({name: values.sum(0) for name, values in sums.items()}),
         se=error(residual),
         n=n.sum(0).astype(np.int64),
-        pairs=units["pairs"].sum(0).astype(np.int64),
+        pairs=sums["pairs"].sum(0).astype(np.int64),
         effective_pairs=effective(n),
         residual=residual,
     )
 
 
-def _means(total: Units) -> dict[str, FloatArray]:
+def _means(total: PairSums) -> dict[str, FloatArray]:
     """What labels look at in a table, by sums over all units. Shape: each [..., layer, head, pattern]."""
     weight, n = total["weight"], total["n"]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,18 +144,19 @@ def _means(total: Units) -> dict[str, FloatArray]:
 
 
 def labels_of(
-    scores: Scores, units: Units, reading: Reading, threshold: float, seed: int, *, of_pairs: bool = True
+    scores: Scores, sums: PairSums, reading: Reading, threshold: float, seed: int, *, of_pairs: bool = True
 ) -> Labels:
-    """What every head does, and how sure that is; units are pairs or blocks of pairs, else the words of one input.
+    """What every head does, and how sure that is, by the sums of pairs or blocks of pairs, else of one input's words.
 
-    Of a model with too many heads there are no units, and neither habits nor how sure labels are.
+    Of a model with too many heads there need be no sums, and there are neither habits nor how sure labels are.
     """
     drawn = "pairs" if of_pairs else "words"
-    if not units or scores.entropy.size > MOST_HEADS:
+    if not sums or scores.entropy.size > MOST_HEADS:
         return Labels(scores, reading, threshold, drawn=drawn)
     scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
-    on, even, words = units["on"] @ members, units["even"] @ members, units["words"]
+    of_patterns = {name: sums[f"{KINDS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
+    on, even, words = sums["on"] @ members, sums["even"] @ members, sums["n"]
     shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
     qualify = np.asarray((differences(shares, names) > MARGIN).all(0))
     if of_pairs:
@@ -186,22 +176,22 @@ def labels_of(
         again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
         above = np.asarray((differences(again, names) > MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
-        means: dict[str, Any] = dict(_means({name: np.tensordot(times, units[name], 1) for name in PAIR_SUMS}))
+        means: dict[str, Any] = dict(_means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS}))
         drawn_table = replace(table, **means)
         same += (codes(drawn_table, winners(again, above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
-    eligible = np.take_along_axis((units["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
+    eligible = np.take_along_axis((of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
     too_few = np.where(code < len(scored), eligible, count) < FEWEST
     stays = np.where((code < 0) | too_few, np.nan, same / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
-    classes = class_shares(units, scores, reading, of_pairs=of_pairs)
+    classes = class_shares(sums, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
 def class_shares(
-    units: Units, scores: Scores, reading: Reading, *, of_pairs: bool
+    sums: PairSums, scores: Scores, reading: Reading, *, of_pairs: bool
 ) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
     """The names of all classes, their shares, errors (none of one input's words), and shares of even attention.
 
@@ -210,9 +200,9 @@ def class_shares(
     table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (
-        _shares(units["on"][..., words], units["even"][..., words], units["words"]),
+        _shares(sums["on"][..., words], sums["even"][..., words], sums["n"]),
         tuple(values[..., own] for values in (table.score, table.se, table.chance)),
-        _shares(units["special"], units["even_special"], units["all_words"]),
+        _shares(sums["special"], sums["even_special"], sums["all_words"]),
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
     names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)

@@ -22,7 +22,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import OptionError, nearest, out_of_memory
-from attnscan.results.terms import Scored, pd
+from attnscan.results.terms import Scored
 from attnscan.text import hashed
 
 if TYPE_CHECKING:
@@ -356,12 +356,6 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
     """
     either = name.casefold()
     return next((pattern for pattern in ours if either in (pattern.id, pattern.letter.casefold())), None)
-
-
-def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
-    """What some patterns are, a row each."""
-    columns = ["letter", "id", "counts", "queries", "keys", "source"]
-    return pd.DataFrame(map(vars, patterns), columns=columns).rename(columns={"id": "pattern"})
 
 
 def is_own(name: str) -> bool:

@@ -14,7 +14,7 @@ from attnscan.results.scores import CLASSES, COLUMNS, HABITS, RESAMPLINGS, SPECI
 from attnscan.results.terms import USUAL, Reading, Scored
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums
-from attnscan.scoring.labels import MARGIN, Shares, class_shares, differences, habits_of, labels_of, scores_of, units_of
+from attnscan.scoring.labels import MARGIN, Shares, class_shares, differences, habits_of, labels_of, scores_of
 
 GRID = LAYERS, HEADS = 3, 4
 SPECIAL_IN = Reading("weight", "in")
@@ -54,9 +54,7 @@ def _pairs(count: int) -> Sums:
 
 
 def _labels(sums: PairSums, reading: Reading = USUAL, scored: tuple[Scored, ...] = SCORED, **how: bool) -> Labels:
-    return labels_of(
-        scores_of(sums, scored), units_of(sums, reading), reading, THRESHOLD, 0, **{"of_pairs": False, **how}
-    )
+    return labels_of(scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"of_pairs": False, **how})
 
 
 @pytest.mark.parametrize("reading", [USUAL, SPECIAL_IN], ids=["out", "in"])
@@ -96,7 +94,7 @@ def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monke
 def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(count: int, of_pairs: bool) -> None:
     """Of one pair, and of the words of one input, there is no error."""
     pairs = _pairs(count)
-    shares = class_shares(units_of(pairs, USUAL), scores_of(pairs, SCORED), USUAL, of_pairs=of_pairs)
+    shares = class_shares(pairs, scores_of(pairs, SCORED), USUAL, of_pairs=of_pairs)
     names, share, se, chance = shares
     assert names == (*WORD_CLASSES, *SPECIAL_CLASSES)
     for place, name in enumerate(names):
