@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attnscan.results.scores import RESAMPLINGS, FloatArray
 
 PairSums = Mapping[str, FloatArray]
-"""Pairs' own sums, by the names of `Scorer.sums` and `ClassScorer.sums`. Shape: each [pair, layer, head, column or 1]."""
+"""Pairs' own sums, as `Scorer` and `ClassScorer` name them. Shape: each [pair, layer, head, column or 1]."""
 KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
 PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
