@@ -400,7 +400,7 @@ def _find_source(call: Call, step: OnProgress) -> Any:
         source = choose(call.options.model)
         note(source.note)
         return source
-    from attnscan.model.loading import LoadedModel, adopted, in_place
+    from attnscan.model.loading import LoadedModel, adopt, wrap
 
     options, is_loaded = call.options, isinstance(call.model, LoadedModel)
     languages = options.source_language, options.target_language
@@ -410,6 +410,6 @@ def _find_source(call: Call, step: OnProgress) -> Any:
         remedy = "give them to load()" if is_loaded else "leave them out, and use model.to(...) before"
         raise OptionError("a model that is in memory keeps its own device and dtype", remedy)
     if not is_loaded:
-        return adopted(call.model, call.tokenizer, options.attention, languages)
+        return adopt(call.model, call.tokenizer, options.attention, languages)
     loaded = call.model
-    return loaded if loaded.given is None else in_place(loaded.given, loaded.tokenizer, options.attention)
+    return loaded if loaded.given is None else wrap(loaded.given, loaded.tokenizer, options.attention)

@@ -141,14 +141,14 @@ class Alignments:
             if number > len(self.lines) or len(files) > 1:
                 raise PairsError(f"{short} there is a pair {number}, or pairs are in several files", remedy)
             try:
-                yield replace(record, pair=linked(record.pair, self.lines[number - 1]))
+                yield replace(record, pair=link_words(record.pair, self.lines[number - 1]))
             except InputError as error:
                 raise PairsError(f"{self.path}:{number}: {error.what}", error.remedy) from None
         if to_the_end and number < len(self.lines):
             raise PairsError(f"{short} the pairs end with pair {number}", remedy)
 
 
-def linked(pair: Pair, line: str) -> Pair:
+def link_words(pair: Pair, line: str) -> Pair:
     """A pair whose target's words, given or between spaces, know their source words. Raises: InputError."""
     if len(pair.sentences) < 2:
         raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
@@ -165,12 +165,13 @@ def linked(pair: Pair, line: str) -> Pair:
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
-def linked_as(pair: Pair, other: Pair) -> Pair:
+def copy_links(pair: Pair, other: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
-    sentences = pair.by_spaces.sentences
-    if [len(own.words or ()) for own in sentences] != [len(own.words or ()) for own in other.sentences]:
+    spaced = pair.by_spaces
+    counts, other_counts = ([len(text.words or ()) for text in texts.sentences] for texts in (spaced, other))
+    if counts != other_counts:
         return pair
-    return Pair(sentences[0], replace(sentences[1], tags=other.sentences[1].tags))
+    return Pair(spaced.sentences[0], replace(spaced.sentences[1], tags=other.sentences[1].tags))
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
@@ -183,8 +184,8 @@ def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
     """The links of an input's units: one of the target, and one of the source; none where no links are known."""
     if encoded.pair is None or not encoded.source or not encoded.words:
         return ()
-    linked, first = dict(links_of(encoded.pair)), encoded.unit[encoded.source]
+    links, first = dict(links_of(encoded.pair)), encoded.unit[encoded.source]
     words = list(enumerate(encoded.unit_words))
     return tuple(
-        (unit, key) for unit, word in words[first:] if word in linked for key, to in words[:first] if to in linked[word]
+        (unit, key) for unit, word in words[first:] for key, other in words[:first] if other in links.get(word, ())
     )

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pad_sequence
 
-from attnscan.inputs.encode import WORD_END, WORD_STARTS, bare, continues_word, decoded
+from attnscan.inputs.encode import WORD_END, WORD_STARTS, bare, continues_word, decode_tokens
 from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, PADDING, SPECIAL, EncodedInput, Tag
 
 _FREQUENT = 100
@@ -162,8 +162,8 @@ class EncodedBatch:
             visible, keys = self._by_units(visible, inputs, columns)
             visible, queries = self._by_units(visible.mT, inputs, rows)
             visible = visible.mT
-        own = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
-        return replace(self, **own, queries=queries, keys=keys)
+        changed = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
+        return replace(self, **changed, queries=queries, keys=keys)
 
     def _by_units(self, cells: Tensor, inputs: slice, tokens: slice) -> tuple[Tensor, slice]:
         """Whether any cell of a unit's tokens is true. Shape: [input, any, token] -> [input, any, unit]."""
@@ -176,7 +176,8 @@ class EncodedBatch:
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """What `do` makes of every tensor, by the names of the fields."""
-        tensors = {own.name: do(value) for own in fields(self) if isinstance(value := getattr(self, own.name), Tensor)}
+        values = {member.name: getattr(self, member.name) for member in fields(self)}
+        tensors = {name: do(value) for name, value in values.items() if isinstance(value, Tensor)}
         return {**tensors, "model_inputs": {name: do(values) for name, values in self.model_inputs.items()}}
 
     def to(self, device: torch.device) -> EncodedBatch:
@@ -213,7 +214,7 @@ def collate(
         unit=_padded([encoded.unit for encoded in inputs], -1) if merges else None,
         asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
-            name: _padded([own.model_inputs[name] for own in inputs], pad_id if name.endswith("input_ids") else 0)
+            name: _padded([row.model_inputs[name] for row in inputs], pad_id if name.endswith("input_ids") else 0)
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),
@@ -300,7 +301,7 @@ def whole_words(tokenizer: Any) -> WholeWords:
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     special = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
     written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
-    return WholeWords.of(dict(zip(written, decoded(tokenizer, list(written.values())), strict=True)))
+    return WholeWords.of(dict(zip(written, decode_tokens(tokenizer, list(written.values())), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -333,8 +334,8 @@ class Relatedness:
             pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
             self._seek(set(ids[pairs].flatten().tolist()))
             for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
-                there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
-                if min(there, back) >= self.threshold:
+                forth, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
+                if min(forth, back) >= self.threshold:
                     related[first, second] = related[second, first] = True
         return related[places[:, :, None], places[:, None, :]]
 

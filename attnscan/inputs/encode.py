@@ -76,7 +76,7 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
     raise SelectionError(f"the input has no token '{text}'", hint)
 
 
-def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
+def tokenize(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: InputError if it fails."""
     try:
         return tokenizer(*texts, verbose=False, **options)
@@ -111,7 +111,7 @@ def encode_pairs(
 def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tokenized:
     """One input; a cut takes from the longer sentence first."""
     truncation: Any = "longest_first" if max_length else False
-    encoding = called(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
+    encoding = tokenize(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
     inputs = {name: list(encoding[name]) for name in encoding}
     return inputs, encoding.encodings[0] if encoding.is_fast else None
 
@@ -120,34 +120,34 @@ def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized
     """Some inputs in one call; None in place of each where that is not possible."""
     if getattr(tokenizer, "is_fast", False) and len({len(pair.texts) for pair in pairs}) == 1 < len(pairs):
         with suppress(InputError):
-            encoding = called(tokenizer, *map(list, zip(*(pair.texts for pair in pairs), strict=True)))
+            encoding = tokenize(tokenizer, *map(list, zip(*(pair.texts for pair in pairs), strict=True)))
             fast = enumerate(encoding.encodings)
             return [({name: encoding[name][row] for name in encoding}, of_row) for row, of_row in fast]
     return [None] * len(pairs)
 
 
 def _encoded(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> EncodedInput:
-    (inputs, fast), sentence = tokenized, _sentences_of(tokenizer, tokenized, pair)
+    (inputs, fast), sides = tokenized, _sentences_of(tokenizer, tokenized, pair)
     for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
-        if number not in sentence:
+        if number not in sides:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
     tokens = surfaces = token_texts(tokenizer, inputs["input_ids"])
     spans = tuple[Span, ...]()
     if fast is not None:  # it tells what each token stands for: an unknown `☃` is written `[UNK]`
         spans = tuple(fast.offsets)
-        parts = zip(sentence, spans, tokens, strict=True)
-        surfaces = tuple((pair.texts[own][slice(*span)] if own >= 0 else "") or token for own, span, token in parts)
-    elif any(known.words is not None for known in pair.sentences):
-        spans = _spans_between_spaces(tokenizer, inputs["input_ids"], sentence, pair)
+        parts = zip(sides, spans, tokens, strict=True)
+        surfaces = tuple((pair.texts[side][slice(*span)] if side >= 0 else "") or token for side, span, token in parts)
+    elif any(sentence.words is not None for sentence in pair.sentences):
+        spans = _spans_between_spaces(tokenizer, inputs["input_ids"], sides, pair)
     encoded = EncodedInput(
         tokens=tokens,
-        sentence=tuple(sentence),
+        sentence=tuple(sides),
         unit=tuple(range(len(tokens))),
         units=tokens,
         punctuation=tuple(map(is_punctuation, surfaces)),
         pair=pair,
         spans=spans,
-        words=_given_words(pair, sentence, spans, type(tokenizer).__name__),
+        words=_given_words(pair, sides, spans, type(tokenizer).__name__),
         model_inputs=inputs,
     )
     return encoded if unit == "token" else _by_words(tokenizer, fast, encoded, surfaces)
@@ -160,7 +160,7 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
         return [SPECIAL if sequence is None else sequence for sequence in fast.sequence_ids]
     # A tokenizer written in Python tells no sequence ids: what tells is where each sentence's own tokens are.
     ids = inputs["input_ids"]
-    parts = [called(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts]
+    parts = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts]
     whole = sum(map(len, parts)) + tokenizer.num_special_tokens_to_add(pair=len(parts) > 1)
     if whole > len(ids):
         cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
@@ -176,15 +176,16 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
     return sentence
 
 
-def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sentence: Sequence[int], pair: Pair) -> tuple[Span, ...]:
+def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sides: Sequence[int], pair: Pair) -> tuple[Span, ...]:
     """What stands between the spaces around each token, if tokenized alone it is the same, and has one given word."""
     spans = [(0, 0)] * len(ids)
-    for number, known in enumerate(pair.sentences):
-        places = [place for place, own in enumerate(sentence) if own == number]
-        parts = [match.span() for match in re.finditer(r"\S+", known.text)]
-        alone = [called(tokenizer, known.text[slice(*part)], add_special_tokens=False)["input_ids"] for part in parts]
-        words_in = [sum(first < end and start < last for first, last in known.words or ()) for start, end in parts]
-        pieces = [(piece, part) for own, part in zip(alone, parts, strict=True) for piece in own]
+    for number, sentence in enumerate(pair.sentences):
+        places = [place for place, side in enumerate(sides) if side == number]
+        parts = [match.span() for match in re.finditer(r"\S+", sentence.text)]
+        texts = [sentence.text[slice(*part)] for part in parts]
+        alone = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in texts]
+        words_in = [sum(first < end and start < last for first, last in sentence.words or ()) for start, end in parts]
+        pieces = [(piece, part) for part_ids, part in zip(alone, parts, strict=True) for piece in part_ids]
         if max(words_in, default=0) > 1 or [piece for piece, _ in pieces[: len(places)]] != [ids[i] for i in places]:
             return ()
         for place, (_, part) in zip(places, pieces, strict=False):
@@ -192,18 +193,19 @@ def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sentence: Sequence
     return tuple(spans)
 
 
-def _given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
+def _given_words(pair: Pair, sides: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
     """Of each token the number of the given word that it belongs to, or NO_WORD; nothing without given words."""
-    if all(known.words is None for known in pair.sentences):
+    if all(sentence.words is None for sentence in pair.sentences):
         return ()
-    numbers = [NO_WORD] * len(sentence)
-    for side, known in enumerate(pair.sentences):
-        places = [place for place, own in enumerate(sentence) if own == side and spans]
+    numbers = [NO_WORD] * len(sides)
+    for side, sentence in enumerate(pair.sentences):
+        places = [place for place, token_side in enumerate(sides) if token_side == side and spans]
         following = NO_WORD  # to this belongs white space that is a token by itself, such as `▁`
-        for place, number in reversed([*zip(places, known.words_of([spans[place] for place in places]), strict=True)]):
-            is_space = number == NO_WORD and not known.text[slice(*spans[place])].strip()
+        words = sentence.words_of([spans[place] for place in places])
+        for place, number in reversed(list(zip(places, words, strict=True))):
+            is_space = number == NO_WORD and not sentence.text[slice(*spans[place])].strip()
             following = numbers[place] = following if is_space else number
-        if known.words and all(numbers[place] == NO_WORD for place in places):
+        if sentence.words and all(numbers[place] == NO_WORD for place in places):
             what = f"the tokenizer {tokenizer} gives no character offsets for its tokens that lead to the given words"
             raise InputError(what, "leave the words out, or use a model with a fast tokenizer (tokenizer.json)")
     return tuple(numbers)
@@ -245,17 +247,17 @@ def spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, 
 
 def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[int, ...]:
     """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
-    starts = (i == 0 or own < 0 or own != sentence[i - 1] or not goes_on(i) for i, own in enumerate(sentence))
+    starts = (i == 0 or side < 0 or side != sentence[i - 1] or not goes_on(i) for i, side in enumerate(sentence))
     return tuple(count - 1 for count in accumulate(starts))
 
 
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
     tokens = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
-    return tuple(decoded(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
+    return tuple(decode_tokens(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
 
 
-def decoded(tokenizer: Any, tokens: list[str]) -> list[str]:
+def decode_tokens(tokenizer: Any, tokens: list[str]) -> list[str]:
     """What some tokens say: byte-level ones decoded, unless they end inside a character."""
     if (decode := _byte_level_decoder(tokenizer)) is None:
         return tokens
@@ -274,7 +276,7 @@ def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
     words = (zip(encoded.tokens, encoded.sentence, strict=True) for encoded in inputs)
-    typed = dict.fromkeys(token for token, own in chain.from_iterable(words) if own >= 0 and token in special)
+    typed = dict.fromkeys(token for token, side in chain.from_iterable(words) if side >= 0 and token in special)
     runs = dict.fromkeys(
         text
         for encoded in inputs

@@ -163,8 +163,8 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
 
 def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
     """The first of `COLUMNS` that are all among these names, in any case."""
-    known = {_folded(name) for name in names}
-    return next((columns for columns in COLUMNS if known.issuperset(columns)), None)
+    folded = {_folded(name) for name in names}
+    return next((columns for columns in COLUMNS if folded.issuperset(columns)), None)
 
 
 def _column(names: Sequence[str], column: str, option: str) -> Column:

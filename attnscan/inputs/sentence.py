@@ -253,10 +253,10 @@ class EncodedInput:
         if self.source:
             return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
         segments: list[int] = []
-        for i, own in enumerate(self.sentence):
-            if own < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
-                own = next((sentence for sentence in self.sentence[i:] if sentence >= 0), own)
-            segments.append(own if own >= 0 else (segments or [0])[-1])
+        for i, side in enumerate(self.sentence):
+            if side < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
+                side = next((sentence for sentence in self.sentence[i:] if sentence >= 0), side)
+            segments.append(side if side >= 0 else (segments or [0])[-1])
         return tuple(segments)
 
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
@@ -265,7 +265,9 @@ class EncodedInput:
             what = "the characters of tokens are unknown: the tokenizer gives no offsets"
             raise InputError(what, "use a model with a fast tokenizer")
         places = zip(self.unit, self.sentence, self.spans, strict=True)
-        return sorted({unit for unit, own, (first, last) in places if own == sentence and first < end and start < last})
+        return sorted(
+            {unit for unit, side, (first, last) in places if side == sentence and first < end and start < last}
+        )
 
     def tags(self, name: str) -> list[Tag]:
         """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
@@ -276,7 +278,7 @@ class EncodedInput:
                 known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
                 raise InputError(what, nearest(name, sentence.tags, known))
         units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [None if word == NO_WORD else sentences[own].tags[name][word] for own, word in units]
+        return [None if word == NO_WORD else sentences[side].tags[name][word] for side, word in units]
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
         """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""

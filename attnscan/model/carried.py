@@ -118,7 +118,7 @@ class _Finder(TorchFunctionMode):
 
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:
         """Note a weight [head and dimension, hidden], made of a parameter of the model, if the values are ours."""
-        given = self.given[-1:]
-        alike = [own for own in given if values.dtype == own.dtype and values.numel() == own.numel()]
+        outputs = self.given[-1:]
+        alike = [output for output in outputs if values.dtype == output.dtype and values.numel() == output.numel()]
         if alike and torch.equal(values.reshape(-1), alike[0].reshape(-1)):
             self.weights[-1].append((parameter, weight))

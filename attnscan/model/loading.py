@@ -286,7 +286,7 @@ def _needed(names: list[str], whole: Any, attention: AttentionName) -> list[str]
     parts = {name for name, _ in (*base.named_children(), *base.named_parameters())}
     parts -= {"decoder"} if attention == "encoder" and _has_decoder_beside(whole) else set()
     inside = {name: name.removeprefix(prefix) for name in names}
-    return [name for name, own in inside.items() if own.split(".")[0] in parts and own not in computed]
+    return [name for name, inner in inside.items() if inner.split(".")[0] in parts and inner not in computed]
 
 
 def _has_decoder_beside(whole: Any) -> bool:
@@ -378,7 +378,7 @@ def has_own_head(model: Any, mapping: Any) -> bool:
     return known and type(model).forward.__module__.startswith("transformers.")
 
 
-def adopted(
+def adopt(
     model: Any,
     tokenizer: Any,
     attention: AttentionName = "encoder",
@@ -400,11 +400,11 @@ def adopted(
     tokenizer = copy.deepcopy(tokenizer)
     name = model.config._name_or_path or type(model).__name__
     set_languages(tokenizer, name, *languages, writes=attention != "encoder")
-    return in_place(model, tokenizer, attention)
+    return wrap(model, tokenizer, attention)
 
 
-def in_place(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
-    """A caller's model as it is now: it may have been trained or changed since it was adopted. Raises: as `adopted`."""
+def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> LoadedModel:
+    """A caller's model as it is now: it may have been trained or changed since it was adopted. Raises: as `adopt`."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
     name = f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}"

@@ -67,7 +67,7 @@ _runs = threading.local()
 
 
 @contextmanager
-def attended_by(attend: Callable[..., Tensor]) -> Iterator[None]:
+def attending(attend: Callable[..., Tensor]) -> Iterator[None]:
     """Let a function like `fused` compute the attention of models that are turned to `ATTENTION`, in this thread."""
     _runs.attend = attend
     try:
@@ -123,12 +123,12 @@ def at_rest(model: Any) -> Iterator[None]:
 def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
     """Run a model and return its output. Raises: CaptureError if it fails on this input."""
     try:
-        return model(**accepted(model, inputs))
+        return model(**accepted_inputs(model, inputs))
     except Exception as error:
-        raise failed(model, error) from error
+        raise failure(model, error) from error
 
 
-def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
+def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
     if out_of_memory(error):
         remedy = "use shorter inputs, fewer --batch-tokens or, if it is a GPU's, --device cpu or --dtype float16"
@@ -144,7 +144,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def refused(model: Any, why: str) -> CaptureError:
+def refusal(model: Any, why: str) -> CaptureError:
     """The error for a model whose architecture is not to be read."""
     remedy = "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT"
     return CaptureError(f"the architecture {type(model).__name__} {why}", remedy)
@@ -162,7 +162,7 @@ def not_finite(what: str, where: str = "") -> CaptureError:
     return CaptureError(f"{what} are not finite{where}", remedy)
 
 
-def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
+def accepted_inputs(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
     parameters = named_arguments(model)
     taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
@@ -273,7 +273,7 @@ class _Call:
 def calls_of(model: Any, kind: AttentionKind) -> Calls:
     """Find out how a kind of a model's attention is read: by the tap, if it shows as many layers as there are."""
     ids = torch.full((1, 5), _TOKEN, device=next(model.parameters()).device)
-    inputs, layers = accepted(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}), None
+    inputs, layers = accepted_inputs(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}), None
     if kind is AttentionKind.ONLY:
         inputs.pop("decoder_input_ids", None)
         layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
@@ -282,7 +282,7 @@ def calls_of(model: Any, kind: AttentionKind) -> Calls:
         return tapped
     watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
     if isinstance(watched, str):
-        raise refused(model, watched)
+        raise refusal(model, watched)
     return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
 
 
@@ -297,8 +297,8 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
 
     def note(call: Call) -> None:
         (_, heads, *shape), weights = call.weights.shape, call.weights.float()
-        off, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
-        is_plain = not weights.isfinite().all() or (weights.min() >= 0 and off <= tolerance)
+        error, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
+        is_plain = not weights.isfinite().all() or (weights.min() >= 0 and error <= tolerance)
         calls.append(_Call(layers[-1], heads, tuple(shape), bool(is_plain)))
 
     numbered = [(module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules()]
@@ -306,37 +306,37 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
     hooks = [module.register_forward_pre_hook(lambda *_, n=number: layers.append(n)) for module, number in entering]
     name, watch = ("eager", Watch(note, 1)) if watched else (ATTENTION, nullcontext())
     try:
-        with attention_of(model, name) as took, attended_by(attend), torch.inference_mode(), watch:
+        with attention_of(model, name) as took, attending(attend), torch.inference_mode(), watch:
             model(**inputs)
     except Exception as error:
-        raise failed(model, error) from error
+        raise failure(model, error) from error
     finally:
         for hook in hooks:
             hook.remove()
     if watched and not took:
-        raise refused(model, "cannot be turned to eager attention once it is loaded")
+        raise refusal(model, "cannot be turned to eager attention once it is loaded")
     return calls
 
 
 def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> Calls | str:
     """The calls of one kind, or why a model's attention is none that is read."""
     shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
-    own = [number for number, call in enumerate(calls) if call.shape == shape]
+    numbers = [number for number, call in enumerate(calls) if call.shape == shape]
     others = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
-    if others and (tapped or is_only or not own):
-        if own[:1] == [0]:
+    if others and (tapped or is_only or not numbers):
+        if numbers[:1] == [0]:
             return "pools its tokens: not all layers have as many as the input"
         return f"computes weights of shape {list(others[0])}, where each of 5 tokens should look at each"
-    if not own:
+    if not numbers:
         return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
-    heads, layers = {calls[number].heads for number in own}, tuple(calls[number].layer for number in own)
-    if strange := [layer for layer, number in enumerate(own) if not calls[number].is_plain]:
+    heads, layers = {calls[number].heads for number in numbers}, tuple(calls[number].layer for number in numbers)
+    if strange := [layer for layer, number in enumerate(numbers) if not calls[number].is_plain]:
         return f"computes numbers in layer {strange[0]} that are not a softmax over the tokens"
     if len(heads) != 1:
         return "has more heads in some layers than in others"
     rising = layers == tuple(sorted(set(layers))) and layers[0] >= 0
-    if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(own) > len(set(layers)):
+    if not (tapped or rising) and len(set(layers) - {-1}) > 1 and len(numbers) > len(set(layers)):
         return "computes several attentions in a layer"
     # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
-    grid = Grid((len(own), calls[own[0]].heads), kind, layers if is_only and rising else ())
-    return Calls({number: layer for layer, number in enumerate(own)}, len(calls), grid, tapped)
+    grid = Grid((len(numbers), calls[numbers[0]].heads), kind, layers if is_only and rising else ())
+    return Calls({number: layer for layer, number in enumerate(numbers)}, len(calls), grid, tapped)

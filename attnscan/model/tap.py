@@ -135,7 +135,7 @@ class Tap:
 
         Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
-        taken, on_cpu = running.accepted(self.model, inputs), inputs["input_ids"].device.type == "cpu"
+        taken, on_cpu = running.accepted_inputs(self.model, inputs), inputs["input_ids"].device.type == "cpu"
         tensors = {name: values for name, values in taken.items() if isinstance(values, Tensor)}
         lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
         queries, keys = _TEXTS.get(self.kind, ("", ""))
@@ -164,22 +164,22 @@ class Tap:
         Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
         whole = self.model if whole is None else whole
-        return self._forward(whole, running.accepted(whole, inputs), _Run(self, [], None, on_output))
+        return self._forward(whole, running.accepted_inputs(whole, inputs), _Run(self, [], None, on_output))
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
         watch = nullcontext() if self.calls.tapped else Watch(run.watch, len(inputs["input_ids"]))
         try:
-            with torch.inference_mode(), running.attended_by(run.attend), watch:
+            with torch.inference_mode(), running.attending(run.attend), watch:
                 output = model(**inputs)
         except _Finished:
             return None
         except Exception as error:
             if run.consuming or isinstance(error, CaptureError):
                 raise
-            raise running.failed(model, error) from error
+            raise running.failure(model, error) from error
         if run.count != self.calls.count:
-            raise running.refused(self.model, "computes its attention otherwise on this input than on a short one")
+            raise running.refusal(self.model, "computes its attention otherwise on this input than on a short one")
         return output
 
 
@@ -296,18 +296,19 @@ class _Run:
         """Cut one call of a watched model into blocks."""
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
-            raise running.refused(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
+            raise running.refusal(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
         seen = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
         seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
         seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
         self.visible = self.visible if torch.equal(self.visible, seen) else seen  # the same object, where it is equal
-        for inputs, some, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
-            part = inputs, some
+        on_cpu = call.weights.device.type == "cpu"
+        for inputs, head_range, _ in _parts([(rows, columns)] * batch, heads, on_cpu=on_cpu):
+            part = inputs, head_range
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
             logits = call.logits[part].float().clip(_LEAST)
             of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, call.value[part]
             in_batch = slice(self.first + inputs.start, self.first + inputs.stop)
-            yield AttentionBlock(self.tap.calls.grid, layer, in_batch, some, *of_block, output=call.output[part])
+            yield AttentionBlock(self.tap.calls.grid, layer, in_batch, head_range, *of_block, output=call.output[part])
 
 
 def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
@@ -362,17 +363,17 @@ class AttentionKeeper:
         if self._grid is None:
             self._start(block)
         into, rows = self._place[block.layer, block.heads], self._rows - block.rows.start
-        own, inside = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
-        into, rows, keys = into[own], rows[inside], block.columns
+        heads, inside = into >= 0, np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
+        into, rows, keys = into[heads], rows[inside], block.columns
         self._scaling[block.layer] = block.scaling or 0.0
         if self._visible is not None:
             self._visible[block.layer, inside] = _array(block.visible[:, block.rows, : block.tokens])[rows]
-        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[np.ix_(own, rows)]
+        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[np.ix_(heads, rows)]
         if "norms" in self._kept and self._norms_of is not None:
-            self._kept["norms"][into, keys] = _array(self._norms_of(block))[own]
+            self._kept["norms"][into, keys] = _array(self._norms_of(block))[heads]
         for name, states, places in (("query", block.query, block.rows), ("key", block.key, keys)):
             if name in self._kept and states is not None:
-                self._kept[name][into, places] = _array(states)[own]
+                self._kept[name][into, places] = _array(states)[heads]
 
     def _start(self, block: AttentionBlock) -> None:
         """Make room for every layer and head, or for those that are chosen."""
@@ -395,9 +396,9 @@ class AttentionKeeper:
         """All of it, once every block has come."""
         assert self._grid is not None
         kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
-        known = {name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")}
+        about = {name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")}
         return Attention(
-            **known,
+            **about,
             weights=kept["weights"],
             visible=self._visible,
             query=kept.get("query"),

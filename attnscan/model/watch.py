@@ -81,10 +81,10 @@ class Watch(TorchFunctionMode):
 
     def _follow(self, name: str, args: Sequence[Any], result: Tensor) -> None:
         """Note what a product has become."""
-        product = next((self._products[id(given)] for given in args if id(given) in self._products), None)
+        product = next((self._products[id(argument)] for argument in args if id(argument) in self._products), None)
         if product is None or result.numel() != product.result.numel():
             return
-        other = next((given for given in args if given is not product.result), None)
+        other = next((argument for argument in args if argument is not product.result), None)
         if isinstance(other, int | float) or (isinstance(other, Tensor) and other.ndim == 0):
             product.scaling *= float(other) if name in _TIMES else 1 / float(other) if name in _BY else 1.0
         del self._products[id(product.result)]

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.encode import called, encode_pairs, token_texts
+from attnscan.inputs.encode import encode_pairs, token_texts, tokenize
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, QuerySide, Sentence, Unit
-from attnscan.model.running import failed, quiet_transformers
+from attnscan.model.running import failure, quiet_transformers
 
 Shift = Callable[[list[int]], list[int]]
 """What a model makes of a target's token ids for its decoder to read."""
@@ -29,7 +29,7 @@ def writes_text(model: Any) -> bool:
     return hasattr(model, "prepare_decoder_input_ids_from_labels") or bool(model.can_generate())
 
 
-def shifted(model: Any, ids: list[int]) -> list[int]:
+def shift_right(model: Any, ids: list[int]) -> list[int]:
     """The token ids that the decoder reads of a target's: a start token, and all but the last."""
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is None:  # M2M100, NLLB-MoE and Blenderbot do this where they are given labels
@@ -37,9 +37,9 @@ def shifted(model: Any, ids: list[int]) -> list[int]:
     return list(shift(labels=torch.tensor([ids], device=model.device))[0].tolist())
 
 
-def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:
+def write_target(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:
     """A source with the target that the model writes greedily, of at most so many tokens; both are cut to its limit."""
-    encoding = called(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
+    encoding = tokenize(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
     if getattr(tokenizer, "tgt_lang", None):
         inputs["decoder_input_ids"] = torch.tensor([_beginning(model, tokenizer)], device=model.device)
@@ -47,7 +47,7 @@ def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pa
         with torch.inference_mode(), quiet_transformers():
             ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2)))[0]
     except Exception as error:
-        raise failed(model, error) from error
+        raise failure(model, error) from error
     text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)
     if not text.strip():
         return InputError("the model writes no word as the target", "give the target as sentence B")
@@ -57,9 +57,9 @@ def written(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pa
 def _beginning(model: Any, tokenizer: Any) -> list[int]:
     """What the decoder reads before the first word of a target: the start, and what says which language it is of."""
     with _writing_targets(tokenizer):
-        empty, text = (called(tokenizer, text)["input_ids"] for text in ("", "a b"))
+        empty, text = (tokenize(tokenizer, text)["input_ids"] for text in ("", "a b"))
     before = next(place for place, (own, other) in enumerate(zip(empty, text, strict=False)) if own != other)
-    return shifted(model, text)[: before + 1]
+    return shift_right(model, text)[: before + 1]
 
 
 def encode_translations(
@@ -80,24 +80,24 @@ def encode_translations(
             yield type(target)(target.what.replace("sentence A", "sentence B"), target.remedy)
         else:
             read = shift(target.model_inputs["input_ids"])
-            target = replace(target, sentence=tuple(1 if own >= 0 else own for own in target.sentence))
+            target = replace(target, sentence=tuple(1 if side >= 0 else side for side in target.sentence))
             if query != "predicts":
                 target = _read_by_decoder(tokenizer, target, read)
             inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
             inputs.pop("token_type_ids", None)
             truncated = source.truncated or target.truncated
-            both = target if query is None else _behind(source, target)
-            yield replace(both, model_inputs=inputs, pair=pair, truncated=truncated)
+            encoded = target if query is None else _behind(source, target)
+            yield replace(encoded, model_inputs=inputs, pair=pair, truncated=truncated)
 
 
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
     """The target's tokens behind the source's. What is not known of both is known of neither."""
-    both: dict[str, Any] = {
+    joined: dict[str, Any] = {
         name: first + second if (first := getattr(source, name)) and (second := getattr(target, name)) else ()
         for name in ("tokens", "sentence", "punctuation", "units", "spans", "words")
     }
     unit = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
-    return EncodedInput(**both, unit=unit, source=len(source.tokens))
+    return EncodedInput(**joined, unit=unit, source=len(source.tokens))
 
 
 def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> EncodedInput:
@@ -110,7 +110,7 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
     start, unit = token_texts(tokenizer, read[:1])[0], (0, *(number + 1 for number in target.unit[:-1]))
     first = {"tokens": start, "sentence": SPECIAL, "punctuation": False, "spans": (0, 0), "words": NO_WORD}
     moved: dict[str, Any] = {
-        name: (own, *values[:-1]) for name, own in first.items() if (values := getattr(target, name))
+        name: (value, *values[:-1]) for name, value in first.items() if (values := getattr(target, name))
     }
     units = (start, *target.units)[: unit[-1] + 1]
     return replace(target, **moved, unit=unit, units=units)

@@ -27,7 +27,7 @@ from attnscan.model.loading import LoadedModel, load, no_encoder_decoder
 from attnscan.model.running import at_rest, check_memory, most_workers
 from attnscan.model.sources import Source, choose, short
 from attnscan.model.tap import AttentionBlock, AttentionKeeper, Consumer, Tap
-from attnscan.model.writing import encode_translations, shifted, writes_text, written
+from attnscan.model.writing import encode_translations, shift_right, write_target, writes_text
 from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Dependencies, Help
@@ -161,11 +161,11 @@ class Scanner:
         """Tokenize sources and targets, which the model writes where they are missing."""
         loaded, options = self.loaded, self.options
         model, tokenizer, limit = loaded.model, loaded.tokenizer, loaded.limit
-        write = partial(written, model, tokenizer, most=options.max_target_tokens, limit=limit)
+        write = partial(write_target, model, tokenizer, most=options.max_target_tokens, limit=limit)
         whole = [pair if pair.b is not None else write(pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
         truncate, query = options.on_long == "truncate", options.query if options.attention == "cross" else None
-        shift = partial(shifted, model)
+        shift = partial(shift_right, model)
         encoded = encode_translations(tokenizer, there, options.unit, limit, truncate, shift, query)
         for pair in whole:
             read = next(encoded) if isinstance(pair, Pair) else pair

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from attnscan.errors import OptionError
-from attnscan.inputs.annotations import linked_as
+from attnscan.inputs.annotations import copy_links
 from attnscan.inputs.sentence import Pair
 from attnscan.results.predictions import Change, Positions, Segments
 from attnscan.results.terms import AttentionKind, Head
@@ -106,7 +106,7 @@ class Loaded:
         if len(self.kinds) > 1 and question.attention in ("encoder", ""):
             pair = pair.source  # B is a target
         if self.links is not None and question.attention in ("cross", ""):
-            pair = linked_as(pair, self.links)
+            pair = copy_links(pair, self.links)
         return (self.kinds.get(question.attention) or next(iter(self.kinds.values()))).run(pair, question.change)
 
 

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
-from attnscan.inputs.annotations import linked
+from attnscan.inputs.annotations import link_words
 from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
 from attnscan.scan.options import ScanOptions
@@ -312,7 +312,7 @@ class TestKinds:
                 for kind in patterns
             ]
             scanners = [stack.enter_context(Scanner(each)) for each in options]
-            model = Loaded.of(*scanners, links=linked(Pair(self.SOURCE, self.TARGET), self.LINKS))
+            model = Loaded.of(*scanners, links=link_words(Pair(self.SOURCE, self.TARGET), self.LINKS))
             session = Session([model], Question(a=self.SOURCE, b=self.TARGET, attention="encoder"))
             address = f"http://127.0.0.1:{stack.enter_context(listened(session))}/{TOKEN}/"
             page = watched(browser.new_page(viewport=chromium.SIZE), troubles, address)

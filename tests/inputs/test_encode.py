@@ -18,7 +18,7 @@ from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, SelectionError, TooLongError
-from attnscan.inputs.annotations import linked
+from attnscan.inputs.annotations import link_words
 from attnscan.inputs.batch import WholeWords, batches, collate, whole_words
 from attnscan.inputs.encode import bare, encode_pairs, notes_of, token_named
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, Sentence, Unit
@@ -271,7 +271,7 @@ class TestWithoutOffsets:
 
     def test_marian_cuts_sources_and_targets_by_models_of_their_own(self, tmp_path: Path) -> None:
         tokenizer = marian(tmp_path)
-        pair = linked(Pair("the cat's mat , § .", "the dog sat on it"), "0-0 1-1 5-4")
+        pair = link_words(Pair("the cat's mat , § .", "the dog sat on it"), "0-0 1-1 5-4")
         shift = lambda ids: [0, *ids[:-1]]  # noqa: E731
         for query in ("predicts", "reads"):
             (tokens,) = encode_translations(tokenizer, [pair], "word", 60, False, shift, query)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pair_files import Make, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.annotations import Alignments, linked, links_of
+from attnscan.inputs.annotations import Alignments, link_words, links_of
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import NO_WORD, Pair, Place, Record, Sentence
 
@@ -106,17 +106,19 @@ PAIR = Pair("le chat noir", "the black cat")
     ],
 )
 def test_a_line_links_words_between_spaces(line: str, links: dict[int, list[int]]) -> None:
-    assert dict(links_of(linked(PAIR, line))) == links
+    assert dict(links_of(link_words(PAIR, line))) == links
 
 
 def test_given_words_are_counted_in_place_of_those_between_spaces() -> None:
     source = Sentence("du vin", [(0, 1), (1, 2), (3, 6)])
-    pair = linked(Pair(source, Sentence("some wine", [(0, 4), (5, 9)], {"upos": ["DET", "NOUN"]})), "2-1")
+    pair = link_words(Pair(source, Sentence("some wine", [(0, 4), (5, 9)], {"upos": ["DET", "NOUN"]})), "2-1")
     assert dict(links_of(pair)) == {1: [2]} and pair.sentences[1].tags["upos"] == ("DET", "NOUN")
 
 
 def test_pairs_of_other_links_are_other_pairs() -> None:
-    assert len({pair.key for pair in (PAIR, linked(PAIR, ""), linked(PAIR, "0-0"), linked(PAIR, "0-1"))}) == 4
+    assert (
+        len({pair.key for pair in (PAIR, link_words(PAIR, ""), link_words(PAIR, "0-0"), link_words(PAIR, "0-1"))}) == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_pairs_of_other_links_are_other_pairs() -> None:
 )
 def test_what_is_no_alignment_of_the_pair_is_said(pair: Pair, line: str, why: str) -> None:
     with pytest.raises(InputError) as refused:
-        linked(pair, line)
+        link_words(pair, line)
     assert why in refused.value.what and refused.value.remedy
 
 
@@ -148,7 +150,7 @@ def test_a_line_belongs_to_the_record_of_its_number(
     tmp_path: Path, lines: str, rows: tuple[int, ...], why: str | None
 ) -> None:
     (file := tmp_path / "links").write_text(lines)
-    records = Alignments.read(file).linked(Record(PAIR, "", place=Place("p", row)) for row in rows)
+    records = Alignments.read(file).link_words(Record(PAIR, "", place=Place("p", row)) for row in rows)
     if why is None:
         assert [dict(links_of(record.pair)) for record in records] == [{0: [0]}, {2: [2]}]
     else:

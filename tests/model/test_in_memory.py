@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertF
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
-from attnscan.model.loading import LoadedModel, TaskHead, adopted, task_head
+from attnscan.model.loading import LoadedModel, TaskHead, adopt, task_head
 from attnscan.model.running import at_rest
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores
@@ -76,11 +76,11 @@ def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -
     directory = str(saved(CASES[name], tmp_path))
     model, tokenizer = AutoModel.from_pretrained(directory), AutoTokenizer.from_pretrained(directory)
     if name == "decoder that was sdpa":  # Falcon's classes choose their attention when they are made
-        assert "cannot be turned" in refusal(lambda: scored(adopted(model, tokenizer)), CaptureError)
+        assert "cannot be turned" in refusal(lambda: scored(adopt(model, tokenizer)), CaptureError)
         model = AutoModel.from_pretrained(directory, attn_implementation="eager")
     model.train()
     before = state(model, tokenizer)
-    ours = scored(adopted(model, tokenizer))
+    ours = scored(adopt(model, tokenizer))
     assert state(model, tokenizer) == before
     assert same(ours, scored(directory))
     assert ours.signature.model == f"{directory} (in memory)" and ours.signature.fingerprint is not None
@@ -110,7 +110,7 @@ def test_heads_are_those_of_the_checkpoint(tmp_path: Path, kind: str, family: st
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     before = state(model, tokenizer)
-    loaded = adopted(model, tokenizer)
+    loaded = adopt(model, tokenizer)
     result, ours = scored(loaded), task_heads(loaded)
     assert state(model, tokenizer) == before
     assert same(result, scored(str(tmp_path)))
@@ -140,7 +140,7 @@ def bert() -> Iterator[tuple[Any, Any]]:
 
 def test_a_model_in_the_midst_of_its_training_is_left_as_it_was(bert: tuple[Any, Any]) -> None:
     model, tokenizer = bert
-    plain = scored(adopted(model, tokenizer))
+    plain = scored(adopt(model, tokenizer))
     model.train()
     model.bert.encoder.layer[0].eval()  # as one that is frozen
     model.bert.embeddings.requires_grad_(False)
@@ -154,7 +154,7 @@ def test_a_model_in_the_midst_of_its_training_is_left_as_it_was(bert: tuple[Any,
     tokenizer.padding_side = "left"
     tokenizer("the cat", truncation=True, max_length=3, padding="max_length")
     before = state(model, tokenizer)
-    assert same(scored(adopted(model, tokenizer)), plain)
+    assert same(scored(adopt(model, tokenizer)), plain)
     assert state(model, tokenizer) == before
     assert model.noted is output.logits and model.config._attn_implementation == "eager" and ran
 
@@ -170,7 +170,7 @@ def test_an_error_leaves_it_as_it_was_too(
     def fail(*_: Any, **__: Any) -> None:
         raise raised("stop")
 
-    loaded = adopted(model, tokenizer)
+    loaded = adopt(model, tokenizer)
     monkeypatch.setattr(type(loaded.model.encoder.layer[0].attention), "forward", fail)
     with pytest.raises(CaptureError if raised is RuntimeError else KeyboardInterrupt):
         scored(loaded)
@@ -180,10 +180,10 @@ def test_an_error_leaves_it_as_it_was_too(
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
 def test_it_runs_in_its_own_number_format(bert: tuple[Any, Any], name: str) -> None:
     model, tokenizer = bert
-    exact = scored(adopted(model, tokenizer), predictive="off")
+    exact = scored(adopt(model, tokenizer), predictive="off")
     model = model.to(getattr(torch, name))
     before = state(model, tokenizer)
-    rounded = scored(adopted(model, tokenizer), predictive="off")
+    rounded = scored(adopt(model, tokenizer), predictive="off")
     assert rounded.signature.dtype == name and state(model, tokenizer) == before
     assert rounded.signature.fingerprint != exact.signature.fingerprint
     scores: list[np.ndarray[Any, Any]] = [result.scores.every_key.score for result in (rounded, exact)]
@@ -222,11 +222,11 @@ def quantized() -> Any:
 def test_what_is_no_model_with_its_tokenizer(
     model: Callable[[], Any], tokenizer: Callable[[], Any], kind: Any, message: str
 ) -> None:
-    assert message in refusal(lambda: adopted(model(), tokenizer()), kind)
+    assert message in refusal(lambda: adopt(model(), tokenizer()), kind)
 
 
 def test_a_tokenizer_of_another_model_is_refused() -> None:
-    loaded = adopted(tiny(vocab_size=8), tiny_tokenizer())
+    loaded = adopt(tiny(vocab_size=8), tiny_tokenizer())
     assert "the two do not belong together" in refusal(lambda: scored(loaded))
 
 
@@ -265,7 +265,7 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
     """By what it holds: whatever runs has the modules, weights and buffers of the caller's model."""
     model, tokenizer = bert
     model.stream = (number for number in range(3))  # which nothing can copy
-    loaded = adopted(model, tokenizer)
+    loaded = adopt(model, tokenizer)
     assert loaded.model is model.bert and loaded.masked_lm.bert is model.bert and loaded.masked_lm.cls is not None
     held = {values.data_ptr() for values in (*model.parameters(), *model.buffers())}
     assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held

@@ -28,7 +28,7 @@ import attnscan
 from attnscan.errors import OptionError
 from attnscan.model.loading import load
 from attnscan.model.sources import Source
-from attnscan.model.writing import shifted, writes_text
+from attnscan.model.writing import shift_right, writes_text
 
 pytestmark = pytest.mark.usefixtures("quiet")
 GERMAN, FRENCH = "Der Hund schlaeft", "Le chien dort"
@@ -153,7 +153,7 @@ def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
     model, read = tiny_writer(family), []
     assert writes_text(model)
     if family == "fsmt":  # which shifts the source in place of the labels, and has a method for them
-        assert shifted(model, LABELS) == [LABELS[-1], *LABELS[:-1]]
+        assert shift_right(model, LABELS) == [LABELS[-1], *LABELS[:-1]]
         return
 
     def note(_module: Any, _positional: Any, named: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
     model.get_decoder().register_forward_pre_hook(note, with_kwargs=True)
     with torch.no_grad():
         model(input_ids=torch.tensor([[5, 6, 7, 2]]), labels=torch.tensor([LABELS]))
-    assert shifted(model, LABELS) == read[0]
+    assert shift_right(model, LABELS) == read[0]
 
 
 def test_what_does_not_write_is_known() -> None:

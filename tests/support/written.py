@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnscan.inputs.annotations import linked
+from attnscan.inputs.annotations import link_words
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Unit
 from attnscan.inputs.weights import encode_tokens
@@ -55,7 +55,7 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
         side = [0] * len(source.split()) + [1] * len(target.split())
         words = [NO_WORD if s < 0 else next(numbers[i]) for s, i in zip(encoded.sentence, side, strict=True)]
         sentence = [s if s < 0 else i for s, i in zip(encoded.sentence, side, strict=True)]
-        pair = linked(Pair(*map(" ".join, texts)), links)
+        pair = link_words(Pair(*map(" ".join, texts)), links)
         places = {"sentence": tuple(sentence), "words": tuple(words), "source": len(source.split())}
         inputs.append(replace(encoded, pair=pair, **places))
     return collate(inputs)
