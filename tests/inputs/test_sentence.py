@@ -150,7 +150,7 @@ def test_a_line_belongs_to_the_record_of_its_number(
     tmp_path: Path, lines: str, rows: tuple[int, ...], why: str | None
 ) -> None:
     (file := tmp_path / "links").write_text(lines)
-    records = Alignments.read(file).link_words(Record(PAIR, "", place=Place("p", row)) for row in rows)
+    records = Alignments.read(file).linked(Record(PAIR, "", place=Place("p", row)) for row in rows)
     if why is None:
         assert [dict(links_of(record.pair)) for record in records] == [{0: [0]}, {2: [2]}]
     else:
