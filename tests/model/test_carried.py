@@ -120,23 +120,6 @@ def test_what_stands_between_the_heads_and_their_projection_is_refused(put_betwe
         _projections(model.eval())
 
 
-@pytest.mark.parametrize(
-    "family", ["bert", "gpt2", "qwen3", "modernbert", "mpnet", "xlnet", "ibert", "bloom", "falcon"]
-)
-def test_carried_rows_are_weights_times_norms(family: str) -> None:
-    model = tiny_model(family, CARRIED[family])
-    projections = _projections(model)
-    for parts in _blocks(model).values():
-        for part in parts:
-            assert part.value is not None
-            norms = projections.of_values(part)
-            expected = part.weights.double() * norms.double()[:, :, None]
-            expected /= expected.sum(-1, keepdim=True)
-            carried = projections.carried(part)
-            assert carried.idle is None
-            torch.testing.assert_close(carried.weights.double(), expected, atol=1e-6, rtol=1e-5)
-
-
 def test_what_is_put_out_is_the_length_of_the_sum() -> None:
     model = tiny_model("bert", TAPPED["bert"])
     projections, dense = _projections(model), model.encoder.layer[0].attention.output.dense

@@ -19,14 +19,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model import sources
 from attnscan.model.loading import load, task_head
-from attnscan.model.sources import (
-    DEFAULT_MODEL,
-    Catalog,
-    Source,
-    bundled,
-    choose,
-    hub_answers,
-)
+from attnscan.model.sources import DEFAULT_MODEL, Catalog, Source, bundled, choose, hub_answers
 
 pytestmark = pytest.mark.usefixtures("cache")  # an empty one
 only_bundled = pytest.mark.usefixtures("nothing_else")

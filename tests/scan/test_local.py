@@ -93,12 +93,9 @@ def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: Sca
     assert len(bad) == 1 and (seen.read, seen.skipped) == (3, 1)
 
 
-def test_no_pair_is_an_error_as_well_as_none_that_is_not_skipped(options: ScanOptions) -> None:
-    with Scanner(replace(options, on_long="skip")) as scanner:
-        assert states_of(scanner, []) == []
-        for state in (ScanState(scanner.options), states_of(scanner, records_of([LONG]))[-1]):
-            with pytest.raises(InputError, match="there is no pair to score"):
-                ranked(scanner, state)
+def test_where_all_pairs_are_skipped_there_is_none_to_score(options: ScanOptions) -> None:
+    with pytest.raises(InputError, match="there is no pair to score"):
+        _scanned(replace(options, on_long="skip"), [LONG])
 
 
 def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptions) -> None:
@@ -267,18 +264,6 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> Non
     about = json.loads(pa.parquet.read_metadata(path).metadata[b"attnscan"])
     signature = {**asdict(ranking.signature), "layers": []}
     assert about == {"signature": signature, "patterns": names, "grid": list(ranking.grid.shape)}
-
-
-def test_an_unfinished_file_of_pairs_leaves_nothing_behind(toy: str, tmp_path: Path) -> None:
-    def stop(_doing: str, done: int | None, _total: int | None) -> None:
-        if done:
-            raise ZeroDivisionError
-
-    (tmp_path / "place").mkdir()
-    path = tmp_path / "place" / "pairs.parquet"
-    with pytest.raises(ZeroDivisionError):
-        attnscan.heads(TEXTS[:5], model=toy, predictive="off", per_pair=path, progress=stop)
-    assert list(path.parent.iterdir()) == []
 
 
 def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:

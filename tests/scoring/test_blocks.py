@@ -15,16 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.intervals import half_width
-from attnscan.scoring.blocks import (
-    FEWEST_BLOCKS,
-    MOST_BLOCKS,
-    ROOM,
-    Blocks,
-    added,
-    error,
-    ratio,
-    residuals,
-)
+from attnscan.scoring.blocks import FEWEST_BLOCKS, MOST_BLOCKS, ROOM, Blocks, added, error, ratio, residuals
 
 COUNT = 100
 KEYS = [Pair(f"pair {i}").key for i in range(COUNT)]
