@@ -4,13 +4,12 @@ Weights come from transformers' own eager attention (`output_attentions=True`), 
 lists at once. Related words, and words merged from their pieces, are those of vocabularies that mark pieces with `##`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import torch
 from scipy.stats import t as student
@@ -90,10 +89,11 @@ class Checkpoint:
         layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
         if all(len(own) == 1 for own in one.pieces):
             return layers
-        return [[_merged(matrix, one.pieces) for matrix in heads] for heads in layers]
+        return [[merged(matrix, one.pieces) for matrix in heads] for heads in layers]
 
 
-def _merged(matrix: Sequence[Sequence[float]], pieces: Sequence[Sequence[int]]) -> list[list[float]]:
+def merged(matrix: Sequence[Sequence[float]], pieces: Sequence[Sequence[int]]) -> list[list[float]]:
+    """A matrix by words: to a word the sum over its pieces, from it their mean."""
     return [[sum(matrix[i][j] for i in of for j in to) / len(of) for to in pieces] for of in pieces]
 
 
@@ -281,7 +281,7 @@ class Score:
         whole = sum(each.whole for each in self.of_pairs)
         return sum(each.weight for each in self.of_pairs) / whole if whole else NAN
 
-    def covariance(self, other: Score) -> float:
+    def covariance(self, other: Self) -> float:
         """Of the two means over the same pairs; NaN below two pairs."""
         if min(self.pairs, other.pairs) < 2:
             return NAN
@@ -296,7 +296,7 @@ class Score:
         """The standard error of the mean, clustered by pair."""
         return math.sqrt(self.covariance(self)) if self.pairs > 1 else NAN
 
-    def se_beside(self, other: Score) -> float:
+    def se_beside(self, other: Self) -> float:
         """The standard error of the difference from another mean over the same pairs."""
         variance = self.covariance(self) + other.covariance(other) - 2 * self.covariance(other)
         return math.sqrt(max(0.0, variance)) if variance == variance else NAN

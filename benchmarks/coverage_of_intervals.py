@@ -6,8 +6,6 @@ among the K of a rule; drawings with fewer than two that count have no interval,
 pair's score once; all else is worked out here, and nothing of attnscan is imported.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ bfloat16. Rivals run in turn in one process, each synchronized before the clock 
 neighbouring runs. Before anything is timed, the scores are held against those of float32 on the CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from collections.abc import Callable
@@ -17,9 +15,9 @@ from itertools import product
 
 import numpy as np
 import torch
-from scan import inputs_of
+from scan import inputs_of, random_bert
 from sidebyside import Cost, cost, in_turn, machine, ratios
-from transformers import BertConfig, BertModel
+from transformers import BertModel
 
 from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.sentence import EncodedInput
@@ -32,14 +30,6 @@ from attnscan.scoring.units import Targets
 SHAPES = {"base": (12, 12), "large": (24, 16)}
 BOUND = 1.2
 MOST_OFF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}  # of a score, against float32
-
-
-def model_of(layers: int, heads: int) -> BertModel:
-    """A random BERT with heads of 64 dimensions."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 64 * heads, "intermediate_size": 256 * heads, "attn_implementation": "sdpa"}
-    config = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, **sizes)
-    return BertModel(config, add_pooling_layer=False).eval()
 
 
 def synchronized(device: torch.device, run: Callable[[], object]) -> Cost:
@@ -90,7 +80,7 @@ def main() -> None:
         "| shape | tokens | format | pairs a second | scan / sdpa | bound |\n| --- | ---: | --- | ---: | ---: | ---: |"
     )
     for shape, length, dtype in product(SHAPES, (128, 512), MOST_OFF):
-        model, inputs = model_of(*SHAPES[shape]), inputs_of(length, max(1, asked.tokens // length))
+        model, inputs = random_bert(*SHAPES[shape]), inputs_of(length, max(1, asked.tokens // length))
         check(model, inputs[:2], device, dtype)
         batch = collate(inputs).to(device)
         with Tap(model) as tap:

@@ -3,8 +3,6 @@
 Two runs of different lengths give the cost of a pair, without that of starting. Bound: 1.05 with 1 worker.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 from statistics import median

@@ -6,8 +6,6 @@
 BertViz fetches three scripts from a CDN; they come from the folder here, which costs it no time on a network.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import statistics

@@ -8,8 +8,6 @@ that loads the bundled model and runs one forward pass. What stands in the file 
 stays.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -7,8 +7,6 @@ batches, and computes nothing from it. The loop is what a user writes today: one
 multiplies in it. Rivals run in turn in one process. `run.py` runs it.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -48,15 +46,20 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
     return made
 
 
-@contextmanager
-def random_model(layers: int = 12, heads: int = 12) -> Iterator[Scanner]:
-    """A random BERT ready to be scanned, in bfloat16 where the processor multiplies in it; `exact()` is in float32."""
+def random_bert(layers: int = 12, heads: int = 12) -> BertModel:
+    """A random BERT with heads of 64 dimensions."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64 * heads, "intermediate_size": 256 * heads}
+    sizes = {"hidden_size": 64 * heads, "intermediate_size": 256 * heads, "attn_implementation": "sdpa"}
     config = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, **sizes)
+    return BertModel(config, add_pooling_layer=False).eval()
+
+
+@contextmanager
+def random_scanner() -> Iterator[Scanner]:
+    """A random BERT ready to be scanned, in bfloat16 where the processor multiplies in it; `exact()` is in float32."""
     fast = any(map(torch.cpu.get_capabilities().get, ("avx512_bf16", "amx_bf16", "bf16")))
     with tempfile.TemporaryDirectory() as directory:
-        BertModel(config, add_pooling_layer=False).save_pretrained(directory)
+        random_bert().save_pretrained(directory)
         AutoTokenizer.from_pretrained(bundled().location).save_pretrained(directory)
         dtype = "bfloat16" if fast else "float32"
         scanner = Scanner(ScanOptions(model=directory, device="cpu", dtype=dtype, predictive="off"))
@@ -97,7 +100,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 def rows(runs: int) -> list[str]:
     """The lines for each length: against a plain forward and the loop, and in bfloat16."""
     found, forward = [], "a forward without attention (sdpa)"
-    with random_model() as fast:
+    with random_scanner() as fast:
         scanner = fast.exact()
         eager = BertModel(deepcopy(scanner.loaded.model.config), add_pooling_layer=False).eval()
         eager.set_attn_implementation("eager")

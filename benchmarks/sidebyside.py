@@ -4,8 +4,6 @@ Times on a shared machine drift, so none is reported bare: what counts is the me
 time and of the processor time of all threads. Where others use the machine, believe the second.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import statistics

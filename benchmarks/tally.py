@@ -1,7 +1,5 @@
 """What attnscan's command line wrote, and how far that is from what other code works out. attnscan is not imported."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import importlib.util

@@ -9,8 +9,6 @@ or a draw of one's own is compared within its error. `coverage_of_intervals.py` 
 that differs by more than its bound makes the exit status 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -4,8 +4,6 @@ What heads carry is worked out from transformers' own hidden states, for BERTs a
 words and keys; numpy adds up what is drawn, by attnscan's own draw. `truth.py` runs it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -69,6 +67,17 @@ class Unit:
     on: np.ndarray
     """Shape: [head, habit], as `even`."""
     even: np.ndarray
+
+
+@dataclass(frozen=True)
+class Does:
+    """What a head does, with its number and the average head's, and in how many drawings its label stays."""
+
+    label: str
+    among_words: str
+    share: float
+    average: float
+    stays: float
 
 
 def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -243,17 +252,6 @@ class Means:
 
 def _gain(m: float, a: float) -> float:
     return sum(p * math.log(p / q) for p, q in ((m, a), (1 - m, 1 - a)) if p > 0)
-
-
-@dataclass(frozen=True)
-class Does:
-    """What a head does, with its number and the average head's, and in how many drawings its label stays."""
-
-    label: str
-    among_words: str
-    share: float
-    average: float
-    stays: float
 
 
 def _told(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:

@@ -1,7 +1,5 @@
 """What `truth.py` does, for the tables that say more than scores: similar, compare, ablate and explain."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import tempfile
@@ -13,6 +11,7 @@ import by_loops as loops
 import numpy as np
 import torch
 from by_loops import PATTERNS, Checkpoint, Head, Input
+from scipy.spatial.distance import cosine, jensenshannon
 from scipy.stats import t as student
 from tally import Row, Tally, head_of, over, shipped
 from truth_of_labels import does_of, label_of
@@ -63,29 +62,19 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _divergences(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[tuple[Head, Head], loops.Score]:
-    """H of the mean less the mean of both H, summed over a pair's words."""
+    """Jensen-Shannon divergences of rows among words, summed over a pair's words."""
     found: dict[tuple[Head, Head], list[loops.Measured]] = {}
     for pair in pairs:
         one = checkpoint.read(pair)
         rows = {
-            (layer, head): [_among(matrix[i], one.words) for i in one.words]
+            (layer, head): np.array(matrix)[np.ix_(one.words, one.words)]
             for layer, matrices in enumerate(checkpoint.weights(one))
             for head, matrix in enumerate(matrices)
         }
-        own = {head: [loops.entropy(row) for row in of_head] for head, of_head in rows.items()}
         for a, b in itertools.combinations(sorted(rows), 2):
-            both = zip(rows[a], rows[b], own[a], own[b], strict=True)
-            total = sum(
-                loops.entropy([(x + y) / 2 for x, y in zip(p, q, strict=True)]) - (h + k) / 2 for p, q, h, k in both
-            )
+            total = float((jensenshannon(rows[a], rows[b], axis=1) ** 2).sum())
             found.setdefault((a, b), []).append(loops.Measured(total, len(one.words)))
     return {both: loops.Score(of_pairs) for both, of_pairs in found.items()}
-
-
-def _among(row: Sequence[float], words: Sequence[int]) -> list[float]:
-    """A row's weights on words, renormalised."""
-    total = sum(row[j] for j in words)
-    return [row[j] / total for j in words]
 
 
 def _grouped(between: Sequence[Sequence[float]], within: float) -> list[list[int]]:
@@ -161,7 +150,7 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     inputs = [checkpoint.read(pair) for pair in pairs]
     intact = [_vector(checkpoint, one, ()) for one in inputs]
     turned = {
-        off: [1 - _cosine(_vector(checkpoint, one, off), own) for one, own in zip(inputs, intact, strict=True)]
+        off: [float(cosine(_vector(checkpoint, one, off), own)) for one, own in zip(inputs, intact, strict=True)]
         for off in (SWITCHED_OFF, *controls)
     }
     others = [sum(turned[off]) / len(pairs) for off in controls]
@@ -211,11 +200,6 @@ def _vector(checkpoint: Checkpoint, one: Input, off: Sequence[Head]) -> list[flo
     for handle in handles:
         handle.remove()
     return vector
-
-
-def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
-    length = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-    return sum(x * y for x, y in zip(a, b, strict=True)) / length
 
 
 Vectors = list[list[float]]

@@ -3,8 +3,6 @@
 It reads the first 60 sentences of $TREEBANK, else of the one beside the project. `truth.py` runs it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -14,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from by_loops import Checkpoint, mean_of
+from by_loops import Checkpoint, merged
 from tally import ROOT, Tally, command, hash_of, head_of
 
 TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
@@ -102,11 +100,7 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     pieces = [[i for i, word in enumerate(owner) if word == w] for w in range(len(tree.spans))]
     layers = [layer[0].tolist() for layer in checkpoint.run(dict(encoding)).attentions]  # type: ignore[attr-defined]
     even = [[1 / len(owner)] * len(owner)] * len(owner)
-
-    def merged(matrix: list[list[float]]) -> list[list[float]]:
-        return [[mean_of([sum(matrix[i][j] for j in to) for i in of]) for to in pieces] for of in pieces]
-
-    return merged(even), [[merged(matrix) for matrix in layer] for layer in layers]
+    return merged(even, pieces), [[merged(matrix, pieces) for matrix in layer] for layer in layers]
 
 
 def _pointed(tree: Tree, query: int, what: int | str, sign: int) -> int | None:

@@ -1,7 +1,5 @@
 """What `import attnscan` offers: functions that stay functions, no torch before it is needed, a view in notebooks."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import subprocess

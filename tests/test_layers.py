@@ -1,7 +1,5 @@
 """The walls between the rooms: which package may import which, read from the source itself."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """README and docs are short, and say things in plain words."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text from outside is safe to show, and text that is safe already stays as it is."""
 
-from __future__ import annotations
-
 import json
 import sys
 import unicodedata

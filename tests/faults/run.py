@@ -7,13 +7,12 @@ a patch says what is wrong, the second which tests are to notice; git ignores wh
 a table, and exits with 1 unless every fault is caught.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -30,7 +29,7 @@ class Fault:
     tests: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: Path) -> Fault:
+    def read(cls, path: Path) -> Self:
         """Read the head of a patch."""
         said, tests, *_ = path.read_text(encoding="utf-8").splitlines()
         if not tests.startswith("Tests: "):

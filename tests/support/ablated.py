@@ -1,7 +1,5 @@
 """What ablations are asked: pairs, heads; and models to ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The texts that cells of CSV stand for."""
 
-from __future__ import annotations
-
 import re
 
 

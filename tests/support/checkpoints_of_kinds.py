@@ -1,7 +1,5 @@
 """Saved checkpoints with every kind of template, as users have them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

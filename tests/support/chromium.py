@@ -1,7 +1,5 @@
 """A real browser for tests; whoever imports this is skipped where there is none, but for CI."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

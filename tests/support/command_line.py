@@ -1,7 +1,5 @@
 """Commands that must succeed, and the article's pair to run them on."""
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Something to draw, and what a picture of it says."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from functools import cache

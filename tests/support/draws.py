@@ -1,7 +1,5 @@
 """How often a property is tried: as often as written by default, and a quarter of that in `make test`."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 ALL = 100

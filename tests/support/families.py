@@ -1,7 +1,5 @@
 """Tiny random models of every family that attnscan is said to read, made from config objects alone."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

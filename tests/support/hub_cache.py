@@ -1,7 +1,5 @@
 """Models in the layout of the hub's local cache, which nobody loads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -1,7 +1,5 @@
 """A session over models that are stand-ins, and requests to what answers from it."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

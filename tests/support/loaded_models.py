@@ -4,8 +4,6 @@ BERTs alone are kept: other families, Big Bird for one, remember what they have 
 one, so a test that is about two, or that changes one, is marked `loads_anew`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A hub on this machine that serves one model, whose `main` moves on each time it is asked for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """One input through a model that is loaded for it."""
 
-from __future__ import annotations
-
 from attnscan.inputs.sentence import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores

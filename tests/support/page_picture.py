@@ -5,8 +5,6 @@
 Not held by a test: what a browser draws differs a little from one to the next.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Pages to test: made-up attention of any size, and what stands in a page's elements."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Files of pairs as tests write them, and what is read from them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

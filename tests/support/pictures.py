@@ -6,8 +6,6 @@ The treebank of the pictures of `syntax` does not ship: they are made only where
 `test_docs.py` holds the two together.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -6,8 +6,6 @@ A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ pytho
 shows it and its output, or above the picture of its screen. Tables stand between comments that say what of (`_MADE`).
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

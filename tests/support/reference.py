@@ -1,7 +1,5 @@
 """Scores of inputs that are written out, and of translations, by the plain loops of `benchmarks/by_loops.py`."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

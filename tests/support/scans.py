@@ -1,7 +1,5 @@
 """Forty pairs, and a scan of them, taken apart: the records, the states, the sums."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small tables of scores, written out, and heads that do what a test says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

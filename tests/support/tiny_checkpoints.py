@@ -1,7 +1,5 @@
 """Checkpoints of a few weights, saved as users have them, and what loading them says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small tokenizer of each kind in use, trained on the spot."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ feed-forward layers are zero, so every layer reads these embeddings unchanged. A
 then pick out what its pattern needs; a head that is given no pattern has zero queries and spreads evenly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

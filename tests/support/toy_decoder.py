@@ -6,8 +6,6 @@ whose word before is its own. All other heads have zero queries and spread evenl
 are rows of ±1 whose sum is zero, so that layer norms only scale them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

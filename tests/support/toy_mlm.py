@@ -5,8 +5,6 @@ else writes to; the masked-LM head reads that part, and gives the word that foll
 Without the head there is nothing to read, and every word of the vocabulary is as likely as any other.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -7,8 +7,6 @@ A word of the source occurs once in a sentence, so that each word of the target 
 several families, and what transformers itself gives of a pair.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

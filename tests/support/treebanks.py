@@ -3,8 +3,6 @@
 It stands one to three words behind it, and a word of its part of speech may stand between.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

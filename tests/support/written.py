@@ -1,7 +1,5 @@
 """Inputs written out by hand, as batches, and random attention over them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace

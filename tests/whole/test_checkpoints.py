@@ -1,7 +1,5 @@
 """Checkpoints as they are found: with task heads, in parts, resized, wrapped, with attention in some layers alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 They are miniatures of data sets, with the quirks of the originals; every sentence is our own.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import dataclass

@@ -1,30 +1,36 @@
-"""The README and docs show what the program prints, and every command, error and picture is in them."""
+"""The README, docs and docstrings show what the program prints, and every command, error and picture is in them."""
 
-from __future__ import annotations
-
+import doctest
+import importlib
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 import transformers
 from drawn import texts
 from families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
+from numpy.typing import NDArray
 from pictures import DIRECTORY, of_command, pictures, screens, studies
 from readme import PAGES, README, updated
 from tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner
+from written import batch_of, translations
 
 import attnscan
 from attnscan import errors
 from attnscan.cli.app import COMMANDS, app
 from attnscan.cli.commands.pictures_and_pages import Kind
 from attnscan.errors import AttnscanError, OptionError
+from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.records import COLUMNS
+from attnscan.scoring.cross import CROSS_PATTERNS
+from attnscan.scoring.patterns import PATTERNS
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"
@@ -195,3 +201,45 @@ def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeyp
 
 def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # noqa: ARG001
     raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
+PLACE = Path(attnscan.__file__).parent
+MODULES = sorted(
+    ".".join(path.relative_to(PLACE.parent).with_suffix("").parts)
+    for path in PLACE.rglob("*.py")
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
+
+
+def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
+    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0. Shape: `matrix` [query, key]."""
+    width = max(map(len, labels))
+    cells = [["", *labels]]
+    for row in rows:
+        texts = ("·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row])
+        cells.append([labels[row], *texts])
+    lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
+    return "\n".join(lines)
+
+
+def show(pattern: Callable[[EncodedBatch], torch.Tensor]) -> None:
+    """What the patterns' docstrings call: the target on the toy pair, its words as queries."""
+    crossing = {known.target for known in CROSS_PATTERNS} - {known.target for known in PATTERNS}
+    if pattern in crossing:
+        batch = translations(("le chat noir", "the black cat", "0-0 1-2 2-1"))
+        print(draw(pattern(batch)[0].double().numpy(), batch.inputs[0].tokens, [3, 4, 5]))
+        return
+    labels = TOY.split()
+    words = [i for i, token in enumerate(labels) if not token.startswith("[")]
+    print(draw(pattern(batch_of(TOY))[0].double().numpy(), labels, words))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name), extraglobs={"show": show}).failed == 0
+
+
+def test_every_pattern_with_a_function_is_drawn() -> None:
+    drawn = {pattern.id for pattern in PATTERNS if len(pattern.drawing.splitlines()) == 8}
+    assert drawn == {pattern.id for pattern in PATTERNS} - {"predictive"}

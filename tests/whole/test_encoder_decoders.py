@@ -1,10 +1,6 @@
 """Encoder-decoders from texts to tables: plain loops, a translator of known links, many pairs, and what is refused."""
 
-from __future__ import annotations
-
-import csv
 import pickle
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +10,9 @@ import pytest
 import reference
 import torch
 import translator
-from command_line import run
+from command_line import run, table
 from families import BART, tiny_writer
 from numpy.testing import assert_allclose
-from pandas import read_csv
 from pandas.testing import assert_frame_equal
 from reference import Written, check_head
 from scipy.spatial.distance import jensenshannon
@@ -153,8 +148,7 @@ class TestCommands:
         options = ["--pairs", pairs, "--alignments", links, "--model", str(TRANSLATOR), "--attention", "cross"]
         screen = run("heads", *options).stdout
         assert "A the aligned source words" in screen and "c1-1" in screen
-        top = run("heads", *options, "-p", "A", "--csv").stdout
-        assert {row["pattern"] for row in csv.DictReader(StringIO(top))} == {"aligned"}
+        assert set(table("heads", *options, "-p", "A")["pattern"]) == {"aligned"}
 
     @pytest.mark.parametrize(
         ("arguments", "code", "line"),
@@ -243,7 +237,7 @@ class TestAllKinds:
         result = attnscan.heads(pairs, model=TRANSLATOR, attention="all", alignments=links, query="reads")
         assert list(result) == ["encoder", "decoder", "cross"]
         given = ["--pairs", pairs, "--model", str(TRANSLATOR), "--attention", "all", "--query", "reads"]
-        written = read_csv(StringIO(run("heads", *given, "--alignments", links, "--csv").stdout))
+        written = table("heads", *given, "--alignments", links)
         assert_allclose(result.to_frame()["aligned"], written["aligned"], atol=1e-6)
         assert list(result.to_frame().columns) == list(written.columns)
         alone = attnscan.heads([source for source, *_ in translator.pairs(6)], model=TRANSLATOR)
@@ -257,7 +251,7 @@ class TestAllKinds:
         assert result["encoder"].units == (*source.split(), "</s>")
         assert "aligned" in result["cross"].scores.patterns
         given = [source, target, "--model", str(TRANSLATOR), "--attention", "all"]
-        written = read_csv(StringIO(run("classify", *given, "--csv").stdout))
+        written = table("classify", *given)
         assert written["kind"].tolist() == ["encoder"] * 8 + ["decoder"] * 8 + ["cross"] * 8
         unlinked = attnscan.classify(source, target, model=TRANSLATOR, attention="all").to_frame()
         written = written.fillna({"label": "", "among_words": ""}).astype({"model": str})

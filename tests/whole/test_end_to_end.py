@@ -1,7 +1,5 @@
 """From two sentences to scores, on saved checkpoints of every kind of template: the plain loop's numbers each time."""
 
-from __future__ import annotations
-
 import csv
 from itertools import product
 from pathlib import Path

@@ -4,8 +4,6 @@ Two inputs run as one padded batch, and are held against each of them alone unde
 that padding is proved to change nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 

@@ -1,15 +1,12 @@
 """The saved attention of published models (tests/golden) gets the scores of an independent loop."""
 
-from __future__ import annotations
-
 from collections import Counter
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARTICLE = "bert-base-uncased.store-strawberries"
@@ -26,7 +23,7 @@ LEADING = {  # Vig's pair: the best heads of each pattern, the first and the sec
 
 
 def _classified(name: str, *options: str) -> pd.DataFrame:
-    return pd.read_csv(StringIO(run("classify", "--weights", str(GOLDEN / f"{name}.npz"), "--csv", *options).stdout))
+    return table("classify", "--weights", str(GOLDEN / f"{name}.npz"), *options)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -1,7 +1,5 @@
 """Hostile texts, strings, options, disks and moments; files and checkpoints have modules of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Checkpoints that are traps, contradict themselves or are damaged: refused in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

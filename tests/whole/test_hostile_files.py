@@ -1,7 +1,5 @@
 """Files of every kind that is read, whole and broken at every byte: a right result or one line, never a pickle."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,8 +1,5 @@
 """Certain heads of an encoder-decoder, by a model and by saved weights: what is shown is what eager attention shows."""
 
-from __future__ import annotations
-
-import io
 import re
 import shlex
 from functools import cache
@@ -15,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import translator
-from command_line import misuse, run
+from command_line import misuse, run, table
 from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers_of_kinds import ending
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -51,7 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(*arguments: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout), keep_default_na=False)
+    return table(*arguments, keep_default_na=False)
 
 
 class TestShow:
@@ -163,20 +160,18 @@ class TestAblate:
 
     @staticmethod
     def _loss(checkpoint: Path, pairs: list[tuple[str, str]], off: tuple[int, int] | None = None) -> float:
-        """The loss by eager attention, with a cross head's slice of what the output projection reads put at zero."""
+        """The loss by eager attention, with the output projection of a cross head put at zero."""
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
         model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
         if off is not None:
             layer, head = off
-            if hasattr(model.get_decoder(), "block"):
-                projection = model.get_decoder().block[layer].layer[1].EncDecAttention.o
-                width = model.config.d_kv
+            decoder = model.get_decoder()
+            if hasattr(decoder, "block"):
+                output = decoder.block[layer].layer[1].EncDecAttention.o
             else:
-                projection = model.get_decoder().layers[layer].encoder_attn.out_proj
-                width = model.get_decoder().layers[layer].encoder_attn.head_dim
-            silent = torch.ones(projection.in_features)
-            silent[head * width : (head + 1) * width] = 0
-            projection.register_forward_pre_hook(lambda _, given: (given[0] * silent,))
+                output = decoder.layers[layer].encoder_attn.out_proj
+            heads = translator.eager(checkpoint, *pairs[0]).cross_attentions[layer].shape[1]
+            output.weight.data.unflatten(1, (heads, -1))[:, head] = 0
         losses = []
         for source, target in pairs:
             labels = tokenizer(text_target=target, return_tensors="pt").input_ids

@@ -1,7 +1,5 @@
 """Every command and every view tells the same of a head: one reading, one label, one number."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

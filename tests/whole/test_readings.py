@@ -1,8 +1,5 @@
 """`--by`, `--special` and `--dtype` through every command, against plain arithmetic on what modules put out."""
 
-from __future__ import annotations
-
-import io
 import json
 from collections.abc import Callable
 from itertools import product
@@ -14,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from by_loops import Checkpoint
-from command_line import A, B, run
+from command_line import A, B, run, table
 from numpy.testing import assert_allclose
 from reference import Written, check_head
 from tally import bundled
@@ -37,10 +34,6 @@ def _refused(*arguments: str) -> str:
     outcome = CliRunner().invoke(app, list(arguments))
     assert outcome.exit_code != 0
     return " ".join(outcome.output.split())
-
-
-def _table(*arguments: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +147,7 @@ class TestCommands:
 
     def test_what_is_shown_and_drawn_is_what_it_carries(self, one: tuple[str, ...], tmp_path: Path) -> None:
         attention = attnscan.classify(*TEXT, model=one[-1], predictive="off").kept_attention()
-        shown = _table("show", "0-0", *one, "--by=carried")["weight"].to_numpy().reshape(attention.weights.shape[2:])
+        shown = table("show", "0-0", *one, "--by=carried")["weight"].to_numpy().reshape(attention.weights.shape[2:])
         assert_allclose(shown, attention.carried.weights[0, 0], atol=1e-6)
         for kind in (["scores"], ["layers"], ["head", "--heads", "0-0"]):
             for name, norm in (("a", ()), ("b", ("--by=carried",))):

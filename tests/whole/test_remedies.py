@@ -1,7 +1,5 @@
 """What a message says to do works: each case is a wrong command, words of its message, and what follows it."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Excel is not here to be asked. By its documentation it gives the same for a form
 LibreOffice does, and it takes the workbooks, in which text is marked as text.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

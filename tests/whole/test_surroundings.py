@@ -1,7 +1,5 @@
 """Where attnscan is run: what the shell has opened, a home that is none; and every script in examples/ as it stands."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The best ground truth there is: patterns and habits planted in constructed checkpoints are found, and no others."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import run
+from command_line import table
 from toy import ARTICLES, NOUNS, VERBS, Plan, save_toy_bert
 from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -47,9 +45,7 @@ STATED = {(0, 1): "next-3", (1, 0): "punctuation", (2, 2): "same-keys", (3, 3): 
 
 
 def _table(directory: Path, *words: str) -> pd.DataFrame:
-    target = directory / "heads.csv"
-    run(*words, "--model", str(directory), "-o", str(target))
-    return pd.read_csv(target).set_index(["layer", "head"])
+    return table(*words, "--model", str(directory)).set_index(["layer", "head"])
 
 
 @pytest.fixture(
@@ -66,14 +62,14 @@ def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_planted_heads_are_found_and_nothing_else(planted: tuple[Path, Plan], options: tuple[str, ...]) -> None:
     directory, plan = planted
     asked = () if plan is SMALL and not options else OFF  # once, for it takes long
-    table = _table(directory, "classify", A, B, *options, *asked)
-    found = {place: label for place, label in table["among_words"].items() if label in plan.values()}
+    heads = _table(directory, "classify", A, B, *options, *asked)
+    found = {place: label for place, label in heads["among_words"].items() if label in plan.values()}
     assert found == {place: pattern for place, pattern in plan.items() if pattern != "delimiter"}
     resting = {place for place, pattern in plan.items() if pattern == "delimiter"}
-    assert {place for place in table.index if table.loc[place, "label"] == "delimiter"} == resting
+    assert {place for place in heads.index if heads.loc[place, "label"] == "delimiter"} == resting
     for place, pattern in plan.items():
         # The file has six decimals; and the pieces of "strawberries" look at each other, or take two shares.
-        assert table.loc[place, pattern] == pytest.approx(1, abs=0.05 if "word" in options else 2e-6)
+        assert heads.loc[place, pattern] == pytest.approx(1, abs=0.05 if "word" in options else 2e-6)
 
 
 def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Plan]) -> None:
@@ -114,15 +110,15 @@ def test_planted_heads_have_their_habits(habitual: Path, pairs: str) -> None:
         assert {head: names[labels.statements.winner[head]] for head in STATED} == expected
     statements = of_pairs.statements
     assert all(statements.share[(*head, statements.names.index(name))] > 0.6 for head, name in STATED.items())
-    table = _table(habitual, "heads", "--pairs", pairs, *OFF)
-    even = [head for head in table.index if head not in HABITS]
-    assert set(table.loc[even, "among_words"]) == {"even"} and (table.loc[even, "share"] > 0.999).all()
+    heads = _table(habitual, "heads", "--pairs", pairs, *OFF)
+    even = [head for head in heads.index if head not in HABITS]
+    assert set(heads.loc[even, "among_words"]) == {"even"} and (heads.loc[even, "share"] > 0.999).all()
 
 
 def test_heads_that_are_all_alike_have_no_statement(pairs: str, tmp_path: Path) -> None:
     every_head: Plan = {(layer, head): "next-word" for layer in range(2) for head in range(4)}
-    table = _table(save_toy_bert(tmp_path, 2, 4, every_head, carries=True), "heads", "--pairs", pairs, *OFF)
-    assert set(table["among_words"]) == {"next-word"} and table["share"].min() > 0.99  # a pattern, which no habit is
+    heads = _table(save_toy_bert(tmp_path, 2, 4, every_head, carries=True), "heads", "--pairs", pairs, *OFF)
+    assert set(heads["among_words"]) == {"next-word"} and heads["share"].min() > 0.99  # a pattern, which no habit is
 
 
 def test_an_untrained_model_has_no_statement(pairs: str, tmp_path: Path, habitual: Path) -> None:
@@ -132,5 +128,5 @@ def test_an_untrained_model_has_no_statement(pairs: str, tmp_path: Path, habitua
     sizes = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
     for part in (BertModel(BertConfig(vocab_size=len(tokenizer), **sizes)), tokenizer):
         part.save_pretrained(tmp_path)
-    table = _table(tmp_path, "heads", "--pairs", pairs, *OFF)
-    assert table["among_words"].isna().all() and table["share"].isna().all()
+    heads = _table(tmp_path, "heads", "--pairs", pairs, *OFF)
+    assert heads["among_words"].isna().all() and heads["share"].isna().all()

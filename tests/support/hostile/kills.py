@@ -6,8 +6,6 @@ Each run is a fork of this process, which has imported all that takes seconds, a
 often a fault struck. A trial that attnscan fails ends it with a traceback.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

@@ -3,8 +3,6 @@
 The options are those of the command line's own parser, so none can be forgotten.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir

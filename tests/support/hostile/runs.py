@@ -1,7 +1,5 @@
 """Runs of the command line inside this process, on models that are loaded once, and what must hold of any run."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

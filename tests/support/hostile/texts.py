@@ -1,7 +1,5 @@
 """Sentences that no writer would write, through every command that takes sentences."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
