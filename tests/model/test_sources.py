@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hub_cache import COMMIT, WHOLE, checkpoint, in_cache
 from huggingface_hub import constants, scan_cache_dir
-from model_hub import ID, ModelHub, model_hub
+from model_hub import COMMIT, ID, WHOLE, ModelHub, checkpoint, in_cache, model_hub
 from tiny_checkpoints import SMALL, loaded, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 

@@ -1,4 +1,4 @@
-"""A hub on this machine that serves one model, whose `main` moves on each time it is asked for."""
+"""A hub on this machine that serves one model, whose `main` moves on each time it is asked for, and the hub's cache."""
 
 import hashlib
 import json
@@ -12,6 +12,24 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ID = "org/tiny"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+WHOLE = ("config.json", "tokenizer.json", "model.safetensors")
+
+
+def checkpoint(path: Path, files: tuple[str, ...] = WHOLE) -> Path:
+    """A directory with the files of a checkpoint, which nobody loads here."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in files:
+        (path / name).write_text('{"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 3}')
+    return path
+
+
+def in_cache(cache: Path, hub_id: str, files: tuple[str, ...] = WHOLE) -> Path:
+    """A model in the layout of the hub's local cache; returns its snapshot."""
+    repository = cache / f"models--{hub_id.replace('/', '--')}"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(COMMIT)
+    return checkpoint(repository / "snapshots" / COMMIT, files)
 
 
 @dataclass
