@@ -1,4 +1,4 @@
-"""The commands put together: their help, and what a shell and a pipe get of them."""
+"""The commands put together: their help, what a shell completes, and what a pipe gets of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import inspect
 import io
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import COLUMNS, A, B, command_named, misuse, run
+from command_line import COLUMNS, A, B, command_named, run
 
 import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED
@@ -67,35 +66,23 @@ def test_a_terminal_of_any_encoding_gets_every_line(
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("line", "expected"),
     [
-        ("zzz", "No such command 'zzz'"),
-        ("clasify", "Did you mean 'classify'?"),
-        ("classify a --no-such-option", "No such option: --no-such-option"),
-        ("classify a --treshold 1", "--threshold"),
-        ("classify a --top 0", "'--top'"),
-        ("classify a --unit letter", "'--unit': 'letter' is not one of 'token', 'word'"),
-        ("show 2-0 a --unit word", "No such option: --unit"),
-        ("classify a b zzz 'd e'", "Got unexpected extra argument(s) (zzz d e)"),
-        ("compare bundled", "Missing argument 'MODEL_B'"),
-        ("plot", "Missing option '--output' / '-o'"),
+        ("attnscan ", {*COMMANDS}),
+        ("attnscan classify --pred", {"--predictive", "--predictive-words"}),
+        ("attnscan heads --format js", {"json", "jsonl"}),
     ],
 )
-def test_wrong_uses_name_what_is_wrong(typed: str, said: str) -> None:
-    assert said in misuse(*shlex.split(typed))
+def test_a_shell_completes(line: str, expected: set[str]) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_ATTNSCAN_COMPLETE": "complete_bash"}
+    command = [sys.executable, "-m", "attnscan"]
+    done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True)
+    assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
 def options_of(command: str) -> set[str]:
     """The options as they are typed."""
     return {name for param in command_named(command).params for name in param.opts}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_most_users_need_stands_in_the_first_25_lines_of_help(command: str) -> None:
-    own, rest = re.split(r"\n(?=What to read:|Model:|Result:)", run(command, "--help").stdout, maxsplit=1)
-    assert len(own.splitlines()) <= 25 and "[required]" not in rest
-    usual = {"--pairs", "--model", "--csv", "--output", "--help"} & {*options_of(command), "--help"}
-    assert {option for option in usual if f"{option} " in own} == usual
 
 
 OTHERWISE = {"--all", "--attention", "--heads", "--output", "--pattern", "--predictive", "--top", "--treebank"}
@@ -114,14 +101,19 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_every_option_once(command: str) -> None:
+def test_help_has_every_option_once_and_first_what_most_users_need(command: str) -> None:
     every = {name for name in options_of(command) if name.startswith("--")}
+    help_of = {how: run(command, how).stdout for how in ("--help-all", "--help")}
     named, shown = (
-        re.findall(r"^  (?:-\w, )?(--[a-z-]+)", run(command, how).stdout.partition("\nOptions:\n")[2], re.MULTILINE)
-        for how in ("--help-all", "--help")
+        re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE)
+        for text in help_of.values()
     )
     assert len(named) == len(set(named)) and {*named} == every | {"--help"}
     assert set(shown) <= set(named) and len(shown) <= 25
+    first, rest = re.split(r"\n(?=What to read:|Model:|Result:)", help_of["--help"], maxsplit=1)
+    assert len(first.splitlines()) <= 25 and "[required]" not in rest
+    usual = {"--pairs", "--model", "--csv", "--output", "--help"} & {*every, "--help"}
+    assert {option for option in usual if f"{option} " in first} == usual
 
 
 OF_RESULTS = {

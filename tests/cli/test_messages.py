@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,20 +25,6 @@ FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
-def process(*arguments: object, **settings: Any) -> subprocess.CompletedProcess[bytes]:
-    """A run of its own, as from a shell."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-    given = [each if isinstance(each, bytes) else str(each) for each in arguments]
-    return subprocess.run([sys.executable, "-m", "attnscan", *given], check=False, **streams)
-
-
-def one_line(done: subprocess.CompletedProcess[bytes]) -> str:
-    assert (done.returncode, done.stdout or b"") == (1, b"")
-    (line,) = done.stderr.decode().splitlines()
-    assert line.startswith("attnscan: ")
-    return line
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +49,12 @@ REFUSED = [
     ("classify --weights bad.npz", 1, "not a valid .npz file"),
     ("classify a --model ./none -o no/x.csv", 1, "cannot write no/x.csv: there is no directory"),  # before the work
     ("classify a --model ./none --save-weights no/x.npz", 1, "cannot write no/x.npz: there is no directory"),
-    ("classify a --save-weights model-2.safetensors", 1, "name it model-2.npz"),
     ("heads --per-pair notes.txt", 1, "name it notes.parquet"),
     ("classify a --pattern zzz", 2, "there is no pattern 'zzz'; there are next-word, previous-word"),
     ("classify a --format xml", 2, "'xml' is not one of 'table', 'csv', 'tsv', 'json', 'jsonl'"),
-    ("classify a --csv -o a.svg", 2, "the format csv and a.svg contradict each other"),
-    ("classify a --decimal-comma -o a.xlsx", 2, "--decimal-comma is for --csv"),
     ("classify a --signature a.json -o a.json", 2, "a.json is named twice"),
     ("classify --weights w.npz --model bundled", 2, "--weights needs no model"),
     ("classify --weights w.npz --save-weights v.npz", 2, "--save-weights is of one input"),
-    ("predictive 'one two' --predictive off", 2, "--predictive off measures nothing"),
     ("predictive one", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
     ("show 0-12 'a b'", 1, "0-12: this model has heads 0 to 11"),
     ("show 2_0 'a b'", 1, "'2_0' names no head; name heads as 2-0"),
@@ -82,9 +63,7 @@ REFUSED = [
     ("show 0-0 a --window 50-60", 1, "the input has tokens 0 to 2"),
     ("show 0-2 'The cat sat.' --weights w.npz", 2, "several inputs were given"),
     ("explain 0-2 -p predictive", 2, "predictive is explained by one input"),
-    ("head 0-0 'a cat' --pairs p.csv", 2, "but not both"),
     ("profile 'a b' --state x.json", 2, "--state is for many pairs"),
-    ("ablate --heads 9-0", 1, "9-0: this model has layers 0 to 5"),
     ("ablate --heads 0-0 -p identical", 2, "choose heads by a scan"),
     ("ablate -p predictive --predictive off", 2, "leaves no heads"),
     ("ablate --measure bleu", 2, "no measure 'bleu'"),
@@ -95,20 +74,22 @@ REFUSED = [
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
     ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg, pdf"),
     ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws heads on one input"),
-    ("plot 'A b.' -o x.svg --kind head --heads first", 1, "'first' names no head; name heads as 2-0, as 2-0,6-11, as"),
     ("plot 'A b.' --pairs p.csv -o x.svg", 2, "several things were given"),
-    ("plot 'A b.' --columns a,b -o x.svg", 2, "--columns is for --pairs"),
-    ("plot 'A b.' -o x.svg --heads 0-0", 2, "are for --kind head"),
-    ("report --weights w.npz -o no/page.html", 1, "there is no directory"),
-    ("report --weights w.npz -o page.html --heads 7-0", 1, "this model has layers 0 to 0"),
     ("report -o page.html --heads 0-2", 2, "are for one input's page"),
-    ("report --pairs p.csv --treebank t.conllu -o page.html", 2, "several things were given"),
     ("report --treebank t.conllu --window 1-3 -o page.html", 2, "--window, --no-neurons and --attention are for"),
     ("report --treebank t.conllu --columns a,b -o page.html", 2, "--columns is for --pairs; leave it out"),
     ("report --sentences 3 -o page.html", 2, "--sentences is for --treebank; name a treebank, or leave it out"),
-    ("report --treebank t.conllu --sentences 0 -o page.html", 2, "'0' names no sentences; give their numbers, from 1"),
-    ("report --treebank t.conllu --sentences 1-51 -o page.html", 2, "names more than 50 sentences; name fewer"),
     ("patterns mine.py:verbs", 2, "there is no pattern 'mine.py:verbs'"),
+    ("zzz", 2, "No such command 'zzz'"),
+    ("clasify", 2, "Did you mean 'classify'?"),
+    ("classify a --no-such-option", 2, "No such option: --no-such-option"),
+    ("classify a --treshold 1", 2, "--threshold"),
+    ("classify a --top 0", 2, "'--top'"),
+    ("classify a --unit letter", 2, "'--unit': 'letter' is not one of 'token', 'word'"),
+    ("show 2-0 a --unit word", 2, "No such option: --unit"),
+    ("classify a b zzz 'd e'", 2, "Got unexpected extra argument(s) (zzz d e)"),
+    ("compare bundled", 2, "Missing argument 'MODEL_B'"),
+    ("plot", 2, "Missing option '--output' / '-o'"),
 ]
 
 
@@ -169,26 +150,25 @@ def test_a_note_obeys_no_control_characters(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.long
-class TestProcess:
-    """What only a real process shows: exit codes, closed pipes, full disks, tracebacks."""
-
-    def test_an_error_has_no_traceback_and_exits_with_1(self) -> None:
-        line = one_line(process("classify", b"caf\xe9", "--model", "bundled"))
-        assert "sentence A is not valid Unicode: its character 4" in line and "UTF-8" in line
-
-    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-    def test_a_full_disk_is_one_line(self) -> None:
-        with FULL.open("wb") as full:
-            done = process("patterns", stdout=full)
-        assert "No space left on device" in one_line(done)
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([b"classify", b"caf\xe9", "--model", "bundled"], "sentence A is not valid Unicode: its character 4"),
+        (["patterns"], "No space left on device"),
+    ],
+)
+def test_an_error_of_a_real_process_has_no_traceback_and_exits_with_1(arguments: list[str | bytes], said: str) -> None:
+    with FULL.open("wb") as full:
+        command = [sys.executable, "-m", "attnscan", *arguments]
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("attnscan: ") and said in done.stderr
 
 
 @pytest.mark.parametrize(
     "error",
-    [
-        MemoryError(),
-        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
-    ],
+    [MemoryError(), ImportError("libtorch_cpu.so: failed to map segment from shared object")],
     ids=str,
 )
 def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The rank correlation of two models' scores, as Spearman has it, and which differences survive."""
+"""Two models: rank correlations, and which differences survive; one: groups of heads and their map."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from small_results import PATTERNS, SIGNATURE, result_of
+from numpy.testing import assert_allclose
+from small_results import PATTERNS, SIGNATURE, labels_of, result_of
 
-from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.scores import Labels, Scores
 from attnscan.results.terms import Reading
-
-
-def _own_places(heads: int) -> NDArray[np.int64]:
-    """Each head of one layer, held against itself."""
-    return np.array([[[0, head] for head in range(heads)]])
 
 
 def _compared(one: list[float], other: list[float]) -> float:
@@ -31,7 +26,8 @@ def _compared(one: list[float], other: list[float]) -> float:
 def _comparison(a: Scores, b: Scores, se: np.ndarray, unknown: np.ndarray) -> Comparison:
     """Two models over five pairs, each head held against itself."""
     labels = Labels(a, Reading()), Labels(b, Reading())
-    return Comparison(labels, se, _own_places(a.grid.shape[1]), unknown, "place", (SIGNATURE, SIGNATURE), alike="so.")
+    own_places = np.argwhere(np.ones(a.grid.shape)).reshape(*a.grid.shape, 2)
+    return Comparison(labels, se, own_places, unknown, "place", (SIGNATURE, SIGNATURE), alike="so.")
 
 
 def _differing(by: list[float], errors: list[float]) -> Comparison:
@@ -103,3 +99,25 @@ def test_ranks_as_spearman_has_them() -> None:
 )
 def test_without_spread_there_is_no_correlation(other: list[float]) -> None:
     assert np.isnan(_compared([0.3, 0.1, 0.2], other))
+
+
+def _apart(divergence: np.ndarray, within: float = 0.1) -> Similarity:
+    return Similarity(divergence, divergence, labels_of(), 1, SIGNATURE, within)
+
+
+def test_the_map_shows_distances_of_a_plane_as_they_are() -> None:
+    points = np.random.default_rng(0).random((6, 2))
+    squared = ((points[:, None] - points[None]) ** 2).sum(-1)
+    places, share = _apart(squared).map
+    assert_allclose(((places[:, None] - places[None]) ** 2).sum(-1), squared, atol=1e-9)
+    assert share == pytest.approx(1)
+    assert np.isnan(_apart(np.zeros((3, 3))).map[1])
+
+
+def test_average_linkage_by_hand() -> None:
+    """0 and 1 join at 1; 2 is at (3 + 4) / 2 from them, and 3 far away."""
+    apart = np.array([[0, 1, 3, 9], [1, 0, 4, 9], [3, 4, 0, 9], [9, 9, 9, 0]], dtype=float)
+    assert _apart(apart, 3.4).groups == [[0, 1], [2], [3]]
+    assert _apart(apart, 3.6).groups == [[0, 1, 2], [3]]
+    assert _apart(apart, 100).groups == [[0, 1, 2, 3]]
+    assert _apart(np.zeros((1, 1))).groups == [[0]]

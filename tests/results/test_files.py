@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,16 +15,13 @@ from attnscan.errors import OutputError
 from attnscan.results.files import check_writable, write_file
 
 FULL = Path("/dev/full")
-not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
 
 def refusal(path: Path, content: bytes = b"new") -> str:
     with pytest.raises(OutputError) as caught:
         write_file(path, content)
     line = str(caught.value)
-    assert str(path) in line
-    assert len(line.splitlines()) == 1
-    assert caught.value.remedy
+    assert str(path) in line and len(line.splitlines()) == 1 and caught.value.remedy
     return line
 
 
@@ -31,13 +29,9 @@ class TestWholeFiles:
     @pytest.mark.parametrize("older", [b"old and longer", None])
     def test_nobody_sees_a_part_of_it(self, file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
         seen = []
-
-        def sync(_: int) -> None:
-            seen.append(file.read_bytes() if file.exists() else None)
-
         if older is not None:
             file.write_bytes(older)
-        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "fsync", lambda _: seen.append(file.read_bytes() if file.exists() else None))
         write_file(file, b"a\r\n\x00\xff")
         assert seen == [older]
         assert file.read_bytes() == b"a\r\n\x00\xff" and list(file.parent.iterdir()) == [file]
@@ -46,14 +40,10 @@ class TestWholeFiles:
     def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
         self, file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
     ) -> None:
-        def fail(*_: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
         file.write_bytes(b"old")
-        monkeypatch.setattr(*step, fail)
+        monkeypatch.setattr(*step, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
         assert "No space left on device" in refusal(file)
-        assert file.read_bytes() == b"old"
-        assert list(file.parent.iterdir()) == [file]
+        assert file.read_bytes() == b"old" and list(file.parent.iterdir()) == [file]
 
     def test_an_older_file_keeps_its_mode(self, file: Path) -> None:
         file.touch()
@@ -71,9 +61,7 @@ class TestLinksAndDevices:
             target.write_bytes(older)
         link.symlink_to(target)
         write_file(link, b"new")
-        assert link.is_symlink()
-        assert target.read_bytes() == b"new"
-        assert list(target.parent.iterdir()) == [target]
+        assert link.is_symlink() and target.read_bytes() == b"new" and list(target.parent.iterdir()) == [target]
 
     def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
         pipe, got = tmp_path / "pipe", []
@@ -82,9 +70,7 @@ class TestLinksAndDevices:
         reader.start()
         write_file(pipe, b"new")
         reader.join(timeout=60)
-        assert got == [b"new"]
-        assert pipe.is_fifo()
-        assert list(tmp_path.iterdir()) == [pipe]
+        assert got == [b"new"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
     @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
     def test_a_full_device_is_an_error_and_stays_a_device(self) -> None:
@@ -110,7 +96,7 @@ class TestRefused:
         with pytest.raises(OutputError, match=words):
             check_writable(path)
 
-    @not_as_root
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_a_write_protected_file(self, file: Path) -> None:
         file.write_bytes(b"old")
         file.chmod(0o444)

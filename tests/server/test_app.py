@@ -1,8 +1,9 @@
-"""The server: what is answered over real sockets, and what other pages, other hosts and the careless send."""
+"""The server: what a page may ask, what is answered and held, and what others and the careless send."""
 
 from __future__ import annotations
 
 import json
+import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +11,18 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened
+from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
-from attnscan.errors import OutputError
+from attnscan.errors import InputError, OutputError, SelectionError
+from attnscan.inputs.sentence import Pair
+from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Change
+from attnscan.results.terms import AttentionKind, Head
 from attnscan.server.app import MOST_BODY, listening
-from attnscan.server.session import Session
+from attnscan.server.session import Question, Session, question_of
+from attnscan.text import plain
 
 WAIT = 60
 OURS = [("origin", f"http://{HOST}"), ("sec-fetch-site", "same-origin")]
@@ -211,3 +218,139 @@ def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(app: Starlette, bug
     assert found.status == 500 and list(found.json) == ["error"] and b"ValueError" not in found.body
     assert "ValueError: a bug of ours" in bugs.text
     bugs.clear()
+
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 2**31, 2**63, 10**400, 1.5, 1e308, -0.0, [], {}, [[]], [None], [0] * 5000, "", " ", "\x00"),
+    *("\x1b]0;mine\x07", "\u202e", "\ufeff", "\ud800", "x" * 70_000, "[CLS] [SEP]", "</script>", "../../etc/passwd"),
+)
+FIELDS = ("a", "b", "hidden", "positions", "segments", "off", "model", "path", "__class__")
+
+
+def body(draw: random.Random) -> bytes:
+    """Fields of wrong kinds, and JSON that is whole, cut, changed by bytes, or opened and never closed."""
+    fields = json.loads(body_of(b="a dog", hidden=[1], off=["2-0"]))
+    fields |= {draw.choice(FIELDS): draw.choice(VALUES) for _ in range(draw.randrange(4))}
+    whole = json.dumps(fields, ensure_ascii=draw.random() < 0.5).encode(errors="surrogatepass")
+    changed = bytearray(whole)
+    for _ in range(draw.randrange(1, 9)):
+        changed[draw.randrange(len(changed))] = draw.randrange(256)
+    opened = draw.choice([b"[", b'{"a":', b'"\\u', b"\xff\xfe", b"-", b"1e"]) * draw.randrange(1, 10_000)
+    return draw.choice([whole, whole, whole[: draw.randrange(len(whole) + 1)], bytes(changed), opened])
+
+
+def test_hostile_bodies(app: Starlette) -> None:
+    found = set()
+    for seed in range(200):
+        answer = asked(app, f"/{TOKEN}/answer", body(random.Random(seed)))
+        assert answer.headers["content-type"] == "application/json" and answer.body.isascii(), (seed, answer)
+        found.add(answer.status)
+        if answer.status != 200:
+            said = answer.json["error"]
+            assert list(answer.json) == ["error"] and 0 < len(said) < 500 and plain(said) == said, (seed, said)
+    assert found == {200, 400, 413, 422}
+    assert asked(app, f"/{TOKEN}/answer", body_of()).status == 200
+
+
+def ask(**fields: Any) -> Question:
+    return question_of(body_of(**fields), models=2)
+
+
+def answered(session: Session, **fields: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(session.answer(ask(**fields)))
+    return found
+
+
+def test_an_answer_says_what_it_answers_and_is_held(session: Session, model: StandIn) -> None:
+    question = ask(b="a dog", off=["2-0"])
+    found = answered(session, b="a dog", off=["2-0"])
+    assert (found["id"], found["question"]) == (question.id, question.as_json())
+    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.asked) == 1, "the model is not asked again"
+    assert json.loads(session.numbers(found["id"], "0-2"))
+    assert b"<html" in session.page(found["id"])
+    with pytest.raises(SelectionError, match="9-9: this model has layers 0 to 5"):
+        session.numbers(found["id"], "9-9")
+
+
+def test_the_last_eight_answers_are_held_and_what_is_looked_at_stays(session: Session) -> None:
+    ids = [answered(session, a=f"cat {i}")["id"] for i in range(8)]
+    assert _is_held(session, ids[0])
+    answered(session, a="cat 8")
+    assert [name for name in ids if _is_held(session, name)] == [ids[0], *ids[2:]]
+
+
+def _is_held(session: Session, name: str) -> bool:
+    try:
+        session.numbers(name, "0-0")
+    except HTTPException as gone:
+        assert gone.status_code == 410
+        return False
+    return True
+
+
+def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:
+    models = StandIn(result), StandIn(result)
+    with session_of(*models) as session:
+        page = session.first_page(1)
+        assert b"model 1" in page and [len(model.asked) for model in models] == [0, 1]
+        for i in range(8):
+            answered(session, a=f"cat {i}")
+        assert session.first_page(1) == page
+        assert [len(model.asked) for model in models] == [8, 2]
+
+
+def test_an_error_of_the_input_is_raised_and_nothing_is_held(session: Session) -> None:
+    with pytest.raises(InputError, match="shorten it"):
+        session.answer(ask(a="too long"))
+    assert not session._held
+
+
+CHANGED = {"b": "a dog", "hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
+
+
+def test_a_question_with_everything() -> None:
+    asked = question_of(body_of(**CHANGED, model=1), models=2)
+    off = Head(0, 11, kind=AttentionKind.DECODER), Head(2, 0)
+    assert asked.change == Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=off)
+    assert (asked.pair, asked.model) == (Pair("the cat", "a dog"), 1)
+    again = question_of(json.dumps(asked.as_json()).encode(), models=2)
+    assert again == asked and again.id == asked.id
+
+
+def test_a_question_with_nothing_but_a_sentence() -> None:
+    asked = question_of(body_of(), models=1)
+    assert (asked.pair, asked.change, asked.model, asked.attention) == (Pair("the cat"), Change(), 0, "")
+    assert list(asked.as_json()) == ["a", "b", "hidden", "positions", "segments", "off", "model"]  # as scripts ask
+
+
+@pytest.mark.parametrize("other", [{"a": "the dog"}, {"b": "x"}, {"off": ["0-1"]}, {"hidden": [1]}, {"model": 1}])
+def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> None:
+    assert question_of(body_of(**other), models=2).id != question_of(body_of(), models=2).id
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"\xff", b"[]", b"{", b'{"a": 1}', b'{"a": "x", "model": NaN}', b"[" * 60_000, b'{"a": "\\ud800"}'),
+        b'{"a": "x", "model": ' + b"9" * 5000 + b"}",
+        *(
+            body_of(**{name: value})
+            for name, value in {"b": 1, "path": "/etc/passwd", "positions": "upside down"}.items()
+        ),
+        *(body_of(model=value) for value in ("bert-base-uncased", 1, -1, True, 0.0)),
+        *(body_of(hidden=value) for value in (3, ["3"], [-1], [65_536], [1.0], [0] * 4097)),
+        *(body_of(off=value) for value in ("2-0", [[2, 0]], ["2-0,3-1"], ["٢-0"], ["all"], ["12345-0"], ["2-0\n"])),
+    ],
+    ids=lambda body: repr(body[:60]),
+)
+def test_what_no_page_asks(body: bytes) -> None:
+    with pytest.raises(HTTPException) as refused:
+        question_of(body, models=1)
+    assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("fields", [{"a": " "}, {"b": ""}, {"a": "the cat\0sat"}])
+def test_what_a_person_may_ask_is_told_as_files_tell_it(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as refused:
+        question_of(body_of(**fields), models=1)
+    assert refused.value.remedy

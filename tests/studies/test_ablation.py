@@ -1,24 +1,36 @@
-"""What heads are worth: exactly, where one head alone carries the answer."""
+"""What heads are worth: sets and their controls, what a model loses, and exact amounts where one head carries all."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from ablated import each_of, reader_of
+import torch
+from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
+from families import TAPPED, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from toy import save_toy_bert
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
+from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
 
-from attnscan.errors import InputError
+from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Ablation, HeadSet, Quantity
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Head, Replacement
+from attnscan.results.terms import Grid, Head, Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
-from attnscan.studies.ablation import _effect, ablate
+from attnscan.studies.ablation import _effect, ablate, requested_sets, with_controls
+from attnscan.studies.losses import Loss, losses_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -118,3 +130,187 @@ def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> 
     by_pair = float(error(residuals(difference, np.ones(3))))
     assert _se(sums) == pytest.approx((by_pair**2 + 0.25**2 / 3) ** 0.5)
     assert np.isnan(_se(sums[:, :2])) and np.isnan(_se(sums[:1]))  # one control, or one pair, tells of no spread
+
+
+PLANTED_PAIRS = [
+    Pair("the cat sat on the mat", "a dog ran"),
+    Pair("i went to the store", "i bought a cat"),
+    Pair("a dog ran to the cat", "the mat"),
+    Pair("the store", "i sat on a mat"),
+    Pair("the dog bought a mat", "i ran"),
+    Pair("a cat went on", "the dog sat"),
+]
+read_planted = reader_of(*PLANTED_PAIRS)
+WIDTH, LAYERS = 5, 3
+GRID = Grid((LAYERS, WIDTH))
+some_heads = st.lists(st.sampled_from(list(GRID)), unique=True, max_size=8)
+
+
+def in_half(which: int, *pairs: Pair) -> list[Pair]:
+    return [pair for pair in pairs if half(pair, 0) == which]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
+    plan = {(0, 1): "next-word", (1, 0): "previous-word", (1, 2): "next-word"}
+    directory = save_toy_bert(tmp_path_factory.mktemp("planted") / "toy", 2, 3, plan)
+    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+        yield scanner
+
+
+@pytest.mark.parametrize(
+    ("asked", "sets"),
+    [
+        (AblationRequest(heads="0-1,1-2"), {"0-1,1-2": [Head(0, 1), Head(1, 2)]}),
+        (AblationRequest(heads="layer:1", each=True), {f"1-{head}": [Head(1, head)] for head in range(3)}),
+        (
+            AblationRequest(each=True),
+            {f"{layer}-{head}": [Head(layer, head)] for layer in range(2) for head in range(3)},
+        ),
+    ],
+)
+def test_heads_that_are_named_are_taken_without_a_scan(
+    planted: Scanner, asked: AblationRequest, sets: dict[str, list[Head]]
+) -> None:
+    def unread() -> Iterator[Any]:
+        raise AssertionError
+
+    found, chosen_by, seen = requested_sets(planted, unread, asked)
+    assert {chosen.name: list(chosen.heads) for chosen in found} == sets and (chosen_by, seen.read) == ("by name", 0)
+
+
+def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
+    request = AblationRequest(("previous-word", "next-word"), draws=2)
+    steps: list[Any] = []
+    telling = planted.changed(progress=lambda *step: steps.append(step))
+    found, chosen_by, seen = requested_sets(telling, read_planted, request)
+    assert [(chosen.name, chosen.heads) for chosen in found] == [
+        ("next-word", (Head(0, 1), Head(1, 2))),
+        ("previous-word", (Head(1, 0),)),
+    ]
+    choosing = in_half(0, *PLANTED_PAIRS)
+    assert chosen_by == "label, 0.25 above chance" and steps[-1][1] == seen.read == len(choosing)
+    assert ablate(planted, read_planted, request).measured_pairs == len(PLANTED_PAIRS) - len(choosing) > 0
+
+
+def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> None:
+    """Layer 1 has one head beside those of next-word and previous-word, and layer 0 two beside next-word's."""
+    sets = {one.name: one for one in requested_sets(planted, read_planted, AblationRequest())[0]}
+    assert sets["next-word"].controls == ((Head(0, 0), Head(1, 1)), (Head(0, 2), Head(1, 1)))
+    assert sets["previous-word"].controls == ((Head(1, 1),),)
+    named = requested_sets(planted, read_planted, AblationRequest(heads="1-0"))[0][0]
+    assert named.controls == ((Head(1, 1),), (Head(1, 2),))
+
+
+def test_of_each_pattern_that_is_scored_the_best_heads(planted: Scanner) -> None:
+    found, chosen_by, _ = requested_sets(planted, read_planted, AblationRequest(top=1))
+    assert chosen_by == "the 1 most above chance"
+    best = {chosen.name: chosen.heads for chosen in found}
+    assert best["previous-word"] == (Head(1, 0),) and len(best["next-word"]) == 1
+    assert len(best) == 6 and "predictive" not in best  # which nobody asked the model for
+
+
+@pytest.mark.parametrize(
+    ("which", "what"), [(0, "no pair can be measured"), (1, "chooses the heads, and no pair fell")]
+)
+def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, what: str) -> None:
+    pairs = in_half(which, *PLANTED_PAIRS)
+    for request in (AblationRequest(), AblationRequest(top=1)):
+        with pytest.raises(InputError, match=f"{what}.*; give more pairs, or name heads with heads"):
+            ablate(planted, reader_of(*pairs), request)
+    assert ablate(planted, reader_of(*pairs), AblationRequest(heads="0-0")).measured_pairs == len(pairs)
+
+
+def test_of_few_possible_controls_all_are_taken() -> None:
+    found = with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 60, 0)
+    pairs = itertools.combinations([Head(0, head) for head in range(2, 6)], 2)
+    assert set(found.controls) == {(*pair, Head(1, head)) for pair in pairs for head in range(5)}
+    assert len(found.controls) == found.possible == 30
+    assert len(with_controls("x", [Head(0, 0), Head(0, 1), Head(1, 5)], Grid((2, 6)), 29, 0).controls) == 29
+
+
+def test_controls_of_crowded_layers_share_heads_with_the_set_and_say_so() -> None:
+    found = with_controls("x", [Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0)], Grid((2, 4)), 20, 0)
+    assert all({Head(0, 3)} < set(control) for control in found.controls)
+    assert found.overlap == pytest.approx(2 / 4) and found.possible == math.comb(3, 2) * 3
+    barred = with_controls("x", [Head(0, 0), Head(0, 1)], Grid((2, 4)), 20, 0, barred=[Head(0, 3)])
+    assert barred.controls == ((Head(0, 0), Head(0, 2)), (Head(0, 1), Head(0, 2)))
+
+
+@given(some_heads, some_heads, st.integers(1, 40), st.integers(0, 3))
+def test_whatever_is_asked_for(heads: list[Head], barred: list[Head], draws: int, seed: int) -> None:
+    found = with_controls("x", heads, GRID, draws, seed, barred)
+    assert len(set(found.controls)) == len(found.controls) == min(draws, found.possible)
+    for control in found.controls:
+        assert list(control) == sorted(set(control)) and control != found.heads
+        assert Counter(head.layer for head in control) == Counter(head.layer for head in heads)
+        assert not set(control) & (set(barred) - set(heads))
+        assert len(set(control) & set(heads)) == pytest.approx(found.overlap * len(heads))
+
+
+def _config(**more: object) -> BertConfig:
+    from toy import VOCABULARY
+
+    torch.manual_seed(3)
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    return BertConfig(vocab_size=len(VOCABULARY), max_position_embeddings=40, initializer_range=0.8, **small, **more)
+
+
+def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
+    config = _config(num_labels=3, id2label={0: "yes", 1: "no", 2: "maybe"}, label2id={"yes": 0, "no": 1, "maybe": 2})
+    whole = AutoModelForSequenceClassification.from_config(config).eval()
+    model = saved_with_tokenizer(tmp_path / "classifier", whole)
+    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+        found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
+        alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of(Head(0, 1)))
+        with pytest.raises(InputError, match="here has the label 'never', and the model knows yes, no, maybe"):
+            ablate(scanner, reader_of(*PAIRS, label="never"), each_of(Head(0, 1)))
+        inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
+    divergence, accuracy = found.effects
+    before, after = (_probabilities(whole, inputs, off) for off in (False, True))
+    expected = (before * (before / after).log()).sum(-1).mean()
+    assert (divergence.intact, divergence.n) == (0, 3)
+    assert divergence.ablated == pytest.approx(float(expected), abs=1e-5) and divergence.ablated > 0.01
+    assert accuracy.quantity.larger_is_better
+    assert accuracy.intact == pytest.approx(float((before.argmax(-1) == 1).float().mean()))
+    assert 0 < alone.effects[0].ablated != divergence.ablated and alone.effects[1].intact == accuracy.intact
+
+
+def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], off: bool) -> torch.Tensor:
+    from copy import deepcopy
+
+    whole = deepcopy(whole)
+    if off:
+        for layer in whole.bert.encoder.layer:  # type: ignore[union-attr]
+            layer.attention.output.dense.weight.data.zero_()
+    with torch.no_grad():
+        logits = [whole(**{k: torch.tensor([v]) for k, v in one.items()}).logits[0] for one in inputs]
+    return torch.stack(logits).softmax(-1)
+
+
+def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
+    model = saved_with_tokenizer(tmp_path / "nsp", BertForNextSentencePrediction(_config()).eval())
+    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+        found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
+        inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
+        loss = losses_of(scanner.loaded, ["next-sentence"], 0, {})["next-sentence"]
+        assert isinstance(loss, Loss)
+        asked = loss.questions(inputs)
+    assert [question.input.tokens for question in asked[:3]] == [encoded.tokens for encoded in inputs[:3]]
+    assert [question.truth for question in asked] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
+    effect = found.effects[0]
+    assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
+    own, others = ({question.input.known_pair.texts for question in some} for some in (asked[:3], asked[3:]))
+    assert {a for a, _ in others} == {a for a, _ in own} and {b for _, b in others} == {b for _, b in own}
+    assert not own & others
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "modernbert"])
+def test_without_a_task_head_the_vector_of_the_input_counts(tmp_path: Path, family: str) -> None:
+    model = saved_with_tokenizer(tmp_path, tiny_model(family, TAPPED[family]))
+    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+        found = ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), Head(2, 0)))
+        with pytest.raises(ModelError, match="masked-lm cannot be measured"):
+            ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), measures=("masked-lm",)))
+    assert [effect.quantity.name for effect in found.effects] == ["cls", "cls"]
+    assert all(effect.ablated > 0 and effect.intact == 0 for effect in found.effects)

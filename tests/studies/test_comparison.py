@@ -1,9 +1,9 @@
-"""What sets two models apart: nothing, for one and the same; what was changed by construction; and in whose name."""
+"""What sets two models apart, by construction; and which heads of one are alike, by a plain loop."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,16 @@ import torch
 from numpy.testing import assert_allclose
 from toy import AFTER, BEFORE, PAIRS, save_toy_bert
 
-from attnscan.errors import ModelError, TooLongError
+from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.results.comparison import Comparison
+from attnscan.model.tap import AttentionKeeper
+from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.studies.comparison import compare
+from attnscan.studies.comparison import compare, similar
 from attnscan.studies.explanation import rotations
 
 
@@ -212,3 +213,69 @@ def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
 def test_other_tokens_cannot_be_matched_by_weights(before: Path, bundled_dir: Path) -> None:
     with pytest.raises(ModelError, match="use different tokens"):
         _compared(before, bundled_dir, "nearest")
+
+
+ALIKE = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
+SOME_PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
+
+
+def _records() -> Iterator[Record]:
+    return iter([Record(pair, "here") for pair in SOME_PAIRS])
+
+
+@pytest.fixture(scope="module")
+def directory_of_alike(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("alike"), 2, 4, ALIKE))
+
+
+@pytest.fixture(scope="module")
+def scanner(directory_of_alike: str) -> Iterator[Scanner]:
+    with Scanner(ScanOptions(model=directory_of_alike, predictive="off", special="in")) as scanner:
+        yield scanner
+
+
+@pytest.fixture(scope="module")
+def alike(scanner: Scanner) -> Similarity:
+    return similar(scanner, _records(), queries=100)
+
+
+def _loop(scanner: Scanner) -> np.ndarray:
+    """Every two heads, one query at a time. Shape: [head, head]."""
+    total, n = np.zeros((8, 8)), 0
+    for pair in SOME_PAIRS:
+        encoded, keeper = scanner.encode(pair), AttentionKeeper()
+        scanner.score([encoded], others=[keeper])
+        weights = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1).astype(float)
+        for query in (place for place, sentence in enumerate(encoded.sentence) if sentence >= 0):
+            n += 1
+            for a in range(8):
+                for b in range(8):
+                    p, q = weights[a, query], weights[b, query]
+                    mean = (p + q) / 2
+                    total[a, b] += _entropy(mean) - (_entropy(p) + _entropy(q)) / 2
+    return total / n
+
+
+def _entropy(row: np.ndarray) -> float:
+    return float(-sum(p * np.log(p) for p in row if p > 0))
+
+
+def test_divergences_are_those_of_a_plain_loop(scanner: Scanner, alike: Similarity) -> None:
+    assert_allclose(alike.divergence, _loop(scanner), atol=2e-6)
+    assert alike.queries == 9 + 6 + 5
+
+
+def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(alike: Similarity) -> None:
+    number = {head.place: number for number, head in enumerate(alike.grid)}
+    assert alike.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
+    groups = [{alike.grid[head] for head in group} for group in alike.groups]
+    assert {Head(0, 0), Head(1, 2)} in groups and {Head(0, 1), Head(1, 3)} in groups and {Head(1, 0)} in groups
+    assert alike.nearest(number[0, 0], 1) == [number[1, 2]]
+    places, _ = alike.map
+    assert_allclose(places[number[0, 0]], places[number[1, 2]], atol=1e-3)
+    assert alike.labels.label[0, 0] == alike.labels.label[1, 2] == "next-word"
+
+
+def test_alike_of_no_pair_is_an_error(scanner: Scanner) -> None:
+    with pytest.raises(InputError, match="no pair"):
+        similar(scanner, [])

@@ -1,8 +1,10 @@
-"""How heads make their patterns: constructed heads, whose ways are known, and a trained model."""
+"""How heads make their patterns: constructed heads, whose ways are known, and neurons by hand and in rotated bases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,39 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from ablated import saved_with_tokenizer
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from toy import save_toy_bert, toy_tokenizer
+from torch import Tensor
+from toy import save_toy_bert
+from written import batch_of
 
 import attnscan
 from attnscan.errors import InputError
-from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model import tap
-from attnscan.results.attention import Attention
-from attnscan.results.explanation import CAUSES, SHUFFLED, Explanations, conclusion, effects, evidence, gone_by, sign
-from attnscan.results.terms import Head
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.explanation import (
+    CAUSES,
+    ROTATIONS,
+    SHUFFLED,
+    Explanations,
+    conclusion,
+    effects,
+    evidence,
+    gone_by,
+    sign,
+)
+from attnscan.results.scores import FloatArray
+from attnscan.results.terms import Grid, Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.explanation import explain, explain_input
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.units import Targets
+from attnscan.studies import explanation
+from attnscan.studies.explanation import NeuronScorer, explain, explain_input, rotations
 
 NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
 PLAN = {
@@ -52,17 +72,12 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def found(toy: str) -> Explanations:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        return _explained(scanner, (LONG_AND_SHORT))
-
-
-def _of(found: Explanations, head: Head, pattern: str) -> pd.Series[Any]:
-    return Explanations(**{**vars(found), "pattern": pattern})[head]
+        return _explained(scanner, LONG_AND_SHORT)
 
 
 def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Explanations) -> None:
     head = found[NEXT]
-    assert (head.label, head.pattern) == ("next-word", "next-word")
-    assert head.score == pytest.approx(1, abs=1e-4)
+    assert head.label == head.pattern == "next-word" and head.score == pytest.approx(1, abs=1e-4)
     assert head["positions_shuffled"] < 0.25
     assert head["stability"] < 0.1 and head["effective_neurons"] == pytest.approx(1, abs=0.01)
     assert head["segments_zeroed"] == head["segments_swapped"] == pytest.approx(head.score)
@@ -70,28 +85,23 @@ def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Exp
     assert head.conclusion.endswith("stays at 1.00 with the segment ids exchanged.")
 
 
-def test_a_head_of_three_neurons_has_three_and_always_the_same(found: Explanations) -> None:
+def test_heads_that_read_words_need_neither_positions_nor_segments(found: Explanations) -> None:
+    """The first of them by three neurons, which are always the same."""
     head = found[THREE]
-    assert head.label == "delimiter"
-    assert head["effective_neurons"] == pytest.approx(3, abs=0.01)
-    assert head["stability"] == pytest.approx(1)
+    assert head["effective_neurons"] == pytest.approx(3, abs=0.01) and head["stability"] == pytest.approx(1)
     assert head["effective_neurons_rotated"] > 8 and sign(head, "effective_neurons") == "<"
     assert head.conclusion == (
         "0-1 follows delimiter by content: its delimiter score of 1.00 stays at 1.00 with the words' positions "
         "shuffled, stays at 1.00 with all segment ids 0, stays at 1.00 with the segment ids exchanged."
     )
-
-
-def test_a_head_that_reads_words_needs_neither_positions_nor_segments(found: Explanations) -> None:
-    head = found[IDENTICAL]
-    assert head.label == "identical"
-    assert all(head[cause] == pytest.approx(head.score, abs=1e-4) for cause in CAUSES)
-    assert "follows identical by content" in head.conclusion
+    for head, label in ((found[THREE], "delimiter"), (found[IDENTICAL], "identical")):
+        assert head.label == label and f"follows {label} by content" in head.conclusion
+        assert all(head[cause] == pytest.approx(head.score, abs=1e-4) for cause in CAUSES)
 
 
 def test_a_head_that_reads_segments_follows_them(found: Explanations) -> None:
     """Most words stand in A. With segments exchanged, what this head did for them it does for the few of B."""
-    head = _of(found, FIRST, "bag-of-words")
+    head = replace(found, pattern="bag-of-words")[FIRST]
     words_of_a, words_of_b = 13, 4
     assert head.score == pytest.approx(1, abs=1e-3) and head.n == words_of_a  # the others give nothing to words
     assert head["segments_swapped"] == pytest.approx(words_of_b / words_of_a, abs=1e-3)
@@ -105,7 +115,7 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         together = explain(scanner, [_record(pair) for pair in pairs])
         backwards = explain(scanner, [_record(pair) for pair in reversed(pairs)])
-        alone = [_explained(scanner, (pair)) for pair in pairs]
+        alone = [_explained(scanner, pair) for pair in pairs]
     assert together.signature.pairs_read == 3
     assert_allclose(together.score, backwards.score, atol=1e-12)
     total = sum(np.nan_to_num(each.score * each.n) for each in alone)
@@ -159,34 +169,30 @@ def test_no_pair_is_an_error(toy: str) -> None:
         explain(scanner, [])
 
 
-def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
-    for family in ("distilbert", "qwen3", "mpnet"):  # grouped keys in the second, and the third is watched
-        settings = {**TAPPED, **UNTAPPED}[family]
-        directory = tmp_path / family
-        tiny_model(family, settings).save_pretrained(directory)
-        toy_tokenizer().save_pretrained(directory)
-        with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-            found = _explained(scanner, (Pair("the cat sat on the mat", "a cat ran")))
-        assert "segments_swapped" in found.not_available and "positions_shuffled" not in found.not_available
-        assert "neurons" not in found.not_available
-        assert isinstance(found.attention, Attention) and found.attention.query is not None
-        row = found.to_frame().iloc[0]
-        assert not np.isnan(row["effective_neurons_rotated"]) and not np.isnan(row["stability_rotated_sd"])
-        assert np.isnan(row["segments_zeroed"]) and not np.isnan(row["positions_shuffled"])
+@pytest.mark.parametrize("family", ["distilbert", "qwen3", "mpnet"])
+def test_a_model_without_segments_says_so(tmp_path: Path, family: str) -> None:
+    """The keys of the second are grouped, and the third is watched."""
+    model = saved_with_tokenizer(tmp_path, tiny_model(family, {**TAPPED, **UNTAPPED}[family]))
+    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+        found = _explained(scanner, Pair("the cat sat on the mat", "a cat ran"))
+    assert "segments_swapped" in found.not_available and not {"positions_shuffled", "neurons"} & {*found.not_available}
+    assert found.attention is not None and found.attention.query is not None
+    row = found.to_frame().iloc[0]
+    assert row[["effective_neurons_rotated", "stability_rotated_sd", "positions_shuffled"]].notna().all()
+    assert np.isnan(row["segments_zeroed"])
 
 
 def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path: Path) -> None:
     """MPNet looks its relative positions up in a table: absolute ones, shuffled, do not reach this head."""
-    model = tiny_model("mpnet", UNTAPPED["mpnet"])
+    whole = tiny_model("mpnet", UNTAPPED["mpnet"])
     with torch.no_grad():
-        for layer in model.encoder.layer:
+        for layer in whole.encoder.layer:
             for projection in (layer.attention.attn.q, layer.attention.attn.k):
                 torch.nn.init.zeros_(projection.weight)
-        bias = model.encoder.relative_attention_bias.weight
+        bias = whole.encoder.relative_attention_bias.weight
         bias.zero_()[17, 0] = 40.0  # one to the right
-    model.save_pretrained(tmp_path)
-    toy_tokenizer().save_pretrained(tmp_path)
-    model, pairs = str(tmp_path), [(pair.a, pair.b or "a dog ran") for pair in (LONG_AND_SHORT, Pair("i went to"))]
+    model = saved_with_tokenizer(tmp_path, whole)
+    pairs = [(pair.a, pair.b or "a dog ran") for pair in (LONG_AND_SHORT, Pair("i went to"))]
     for found in (
         attnscan.explain("0-0", *pairs[0], model=model, predictive="off"),
         attnscan.explain("0-0", pairs=pairs, model=model, predictive="off"),
@@ -200,9 +206,7 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
 
 def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
     """BLOOM is causal, and biased by distance."""
-    tiny_model("bloom", UNTAPPED["bloom"]).save_pretrained(tmp_path)
-    toy_tokenizer().save_pretrained(tmp_path)
-    model = str(tmp_path)
+    model = saved_with_tokenizer(tmp_path, tiny_model("bloom", UNTAPPED["bloom"]))
     for found in (
         attnscan.explain("0-0", "the cat sat on the mat", model=model, predictive="off"),
         attnscan.explain("0-0", pairs=[("the cat sat on the mat",), ("a dog ran",)], model=model, predictive="off"),
@@ -210,5 +214,85 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
         assert set(found.not_available) - {"neurons"} == {SHUFFLED, "segments_zeroed", "segments_swapped"}
         assert found["0-0"].by == "" and "content" not in found["0-0"].conclusion
     why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)["0-0"].why
-    assert evidence(why) == "positions and segments cannot be changed in this model"
-    assert why.by == ""
+    assert why.by == "" and evidence(why) == "positions and segments cannot be changed in this model"
+
+
+TEXT = "[CLS] a b a . [SEP] c a b [SEP]"
+BAG = [pattern.id for pattern in PATTERNS].index("bag-of-words")
+
+
+def _block(batch: EncodedBatch, query: Tensor, key: Tensor) -> AttentionBlock:
+    """One layer's only block, of queries and keys. Shape: each [batch, head, token, neuron]."""
+    visible = torch.ones(len(batch), query.shape[2], query.shape[2], dtype=torch.bool)
+    weights = torch.softmax(query @ key.transpose(2, 3), -1)
+    grid = Grid((1, query.shape[1]))
+    return AttentionBlock(grid, 0, slice(None), slice(None), weights, visible, query, key, 0.5, None)
+
+
+def _measured(query: Tensor, key: Tensor, batch: EncodedBatch | None = None, seed: int = 0) -> FloatArray:
+    """Shape: [measure, basis, layer, head, pattern]."""
+    batch = batch_of(*[TEXT] * len(query)) if batch is None else batch
+    scorer = NeuronScorer(Targets(batch, PATTERNS), seed)
+    scorer(_block(batch, query, key))
+    sums = scorer.sums()
+    assert sums is not None
+    with np.errstate(invalid="ignore"):
+        means: FloatArray = sums[::2] / sums[1::2]
+    return means
+
+
+def _plain(one: EncodedInput, target: FloatArray, query: FloatArray, key: FloatArray) -> tuple[float, float, float]:
+    """One input's effective neurons, stability and sign agreement on one pattern, in loops. Shape: [token, neuron]."""
+    effective, strongest, agree = [], [], []
+    words = [i for i, sentence in enumerate(one.sentence) if sentence >= 0]
+    for i in range(len(query)):
+        on, off = [j for j in range(len(key)) if target[i, j] > 0], [j for j in range(len(key)) if target[i, j] == 0]
+        if not on or not off:
+            continue
+        mean = sum(target[i, j] * key[j] for j in on) / sum(target[i, j] for j in on)
+        contrast = query[i] * (mean - sum(key[j] for j in off) / len(off))
+        effective.append(float(sum(abs(contrast)) ** 2 / sum(contrast**2)))
+        strongest.append(set(sorted(range(len(contrast)), key=lambda n: -abs(contrast[n]))[:4]))
+        sides = [[j for j in words if (one.sentence[j] == one.sentence[i]) == own] for own in (True, False)]
+        if i in words and all(sides):
+            inside, across = (sum(query[i][n] * key[j][n] for j in js for n in strongest[-1]) for js in sides)
+            agree.append(inside > 0 > across)
+    overlaps = [len(a & b) / len(a | b) for a, b in combinations(strongest, 2)]
+    return tuple(float(np.mean(each)) if each else np.nan for each in (effective, overlaps, agree))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("size", [8, 32, 256])
+def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
+    """Two heads of one input, every pattern, own basis and rotated ones."""
+    batch = batch_of(TEXT)
+    rng = torch.Generator().manual_seed(size)
+    query, key = torch.randn(2, 1, 2, 10, size, generator=rng)
+    matrices = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))
+    found, turns = _measured(query, key, seed=7), torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)
+    for head, (p, target), basis in product(range(2), enumerate(matrices), range(ROTATIONS + 1)):
+        turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
+        expected = _plain(batch.inputs[0], target[0].double().numpy(), *turned)
+        assert_allclose(found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{PATTERNS[p].id} basis {basis}")
+
+
+@pytest.mark.parametrize("size", [8, 64, 256])
+def test_a_rotation_changes_no_logit(size: int) -> None:
+    own, *turns = rotations(0, 2, 3, size)
+    assert torch.equal(own, torch.eye(size)) and len(turns) == ROTATIONS
+    query, key = torch.randn(2, 40, size, generator=torch.Generator().manual_seed(0)) / size**0.25
+    for turn in turns:
+        assert_allclose((query @ turn) @ (key @ turn).T, query @ key.T, atol=1e-5)
+        assert (turn.diagonal() < 0.99).any()  # it is no identity
+    for other in ((1, 2, 3), (0, 3, 3), (0, 2, 4)):
+        assert not torch.allclose(turns[0], rotations(*other, size)[1], atol=0.1)
+
+
+def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third of ten: of the words those at 3 and 6."""
+    monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)
+    batch = batch_of(TEXT)
+    query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))
+    target = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[BAG][0].double().numpy()
+    target[[row for row in range(10) if row % 3]] = 0
+    expected = _plain(batch.inputs[0], target, query[0, 0].double().numpy(), key[0, 0].double().numpy())
+    assert_allclose(_measured(query, key)[:, 0, 0, 0, BAG], expected, rtol=1e-4)

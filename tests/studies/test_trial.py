@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 from ablated import saved_with_tokenizer
+from checkpoints_of_kinds import CASES as KINDS
+from checkpoints_of_kinds import saved
 from families import TAPPED, UNTAPPED, Settings
 from numpy.testing import assert_allclose, assert_array_equal
-from tokenizers_of_kinds import byte_level, without_delimiters, wordpiece
+from tokenizers_of_kinds import byte_level, wordpiece
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -34,7 +36,7 @@ from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffle_words
-from attnscan.studies.trial import Trial, Trials
+from attnscan.studies.trial import Trials
 
 PAIR = Pair("the cat sat on the mat .", "a dog ran to the store")
 OFF = (Head(0, 1), Head(1, 0), Head(1, 3))
@@ -65,19 +67,25 @@ CASES = {
 }
 
 
+def _enlarge(model: Any) -> Any:
+    """Weights that tell words apart."""
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim == 2:
+                weights.normal_(std=0.3)
+    return model
+
+
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Random masked LMs of all families, with weights large enough to tell words apart."""
+    """Random masked LMs of all families."""
     found = {}
     for family, case in CASES.items():
         found[family], tokenizer = tmp_path_factory.mktemp(family), case.tokenizer()
         torch.manual_seed(0)
         settings = {**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)} | (case.settings or {})
         model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(family, **settings))
-        with torch.no_grad():
-            for weights in model.parameters():
-                if weights.ndim == 2:
-                    weights.normal_(std=0.3)
+        _enlarge(model)
         model.tie_weights()
         if case.segments:
             tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
@@ -139,18 +147,17 @@ def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
         yield Trials(scanner)
 
 
-def _both(trial: Trial) -> tuple[HeadScores, tuple[Prediction, ...]]:
-    return trial.result, trial.predictions
-
-
 def weights_of(result: HeadScores) -> np.ndarray:
     assert result.attention is not None
     return result.attention.weights
 
 
-def _puts(guesses: tuple[tuple[str, float], ...], probabilities: torch.Tensor) -> None:
-    """What a trial tells of a place is what the model run by hand puts there."""
-    assert_allclose([share for _, share in guesses], probabilities.topk(5).values, atol=1e-5)
+def _check_word(predictions: tuple[Prediction, ...], before: torch.Tensor, after: torch.Tensor) -> None:
+    """The one hidden word is predicted as by the model run by hand, and otherwise after the change."""
+    ((word,),) = (prediction.words for prediction in predictions)
+    for guesses, probabilities in ((word.before, before), (word.after, after)):
+        assert_allclose([share for _, share in guesses], probabilities.topk(5).values, atol=1e-5)
+    assert word.before != word.after
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
@@ -178,7 +185,7 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
     hand.inputs["input_ids"][0, list(places)] = tokenizer.mask_token_id
     with trials_of(directories[family]) as trials:
         trial = trials.run(PAIR, Change(hidden=places))
-        result, (prediction,) = _both(trial)
+    result, (prediction,) = trial.result, trial.predictions
     assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
     assert [result.units[place] for place in places] == [tokenizer.mask_token] * 2
     assert trial.tokens[2] != tokenizer.mask_token and len(trial.tokens) == len(result.units)
@@ -202,21 +209,18 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories
     hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
     intact, before = hand.weights(), hand.puts(3)
     with trials_of(directories[family]) as trials:
-        result, (prediction,) = _both(trials.run(PAIR, Change(hidden=(3,), off=OFF)))
+        trial = trials.run(PAIR, Change(hidden=(3,), off=OFF))
         again = trials.run(PAIR, Change(hidden=(3,))).result
     projection = CASES[family].projection
     with hand.without(OFF, projection):
         weights = hand.weights()
     with hand.without(OFF, projection):
         after = hand.puts(3)
-    assert_allclose(weights_of(result), weights, atol=1e-6)
+    assert_allclose(weights_of(trial.result), weights, atol=1e-6)
     assert_allclose(weights_of(again), intact, atol=1e-6)  # nothing is left behind
     assert_allclose(weights[0], intact[0], atol=1e-6)
     assert all(np.abs(weights[layer] - intact[layer]).max() > 1e-3 for layer in (1, 2))  # later layers see it
-    (word,) = prediction.words
-    _puts(word.before, before)
-    _puts(word.after, after)
-    assert word.before != word.after
+    _check_word(trial.predictions, before, after)
 
 
 @pytest.mark.parametrize("family", [family for family in CASES if family not in ("deberta-v2", "modernbert")])
@@ -224,38 +228,23 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
     hand = ByHand.of(directories[family])
     plain = hand.weights()
     with trials_of(directories[family], seed=3) as trials:
-        result, (prediction,) = _both(trials.run(PAIR, Change(hidden=(4,), positions="shuffled")))
+        trial = trials.run(PAIR, Change(hidden=(4,), positions="shuffled"))
         again = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).result
         encoded = trials._scanner.encode(PAIR)
         order = shuffle_words([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
     hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
     before = hand.puts(4)
     hand.inputs["position_ids"] = order + CASES[family].first_position
-    assert_allclose(weights_of(result), hand.weights(), atol=1e-5)
-    assert_array_equal(weights_of(again), weights_of(result))
-    assert np.abs(weights_of(result) - plain).max() > 1e-3
-    (word,) = prediction.words
-    _puts(word.before, before)
-    after = hand.puts(4)
-    _puts(word.after, after)
-
-
-def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
-    with trials_of(directories["bert"]) as trials:
-        plain = trials.run(PAIR).result
-        result = trials.run(PAIR, Change(hidden=(2,), off=(Head(0, 1),))).result
-    assert result.notes == ("hidden behind the mask token: cat (2)", "heads switched off: 0-1", *plain.notes)
+    assert_allclose(weights_of(trial.result), hand.weights(), atol=1e-5)
+    assert_array_equal(weights_of(again), weights_of(trial.result))
+    assert np.abs(weights_of(trial.result) - plain).max() > 1e-3
+    _check_word(trial.predictions, before, hand.puts(4))
 
 
 def _bert_with(kind: Any, **more: Any) -> Any:
     torch.manual_seed(0)
     config = BertConfig(vocab_size=20, **{k: v for k, v in TAPPED["bert"].items() if k != "vocab_size"}, **more)
-    model = kind(config)
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim == 2:
-                weights.normal_(std=0.3)
-    return model
+    return _enlarge(kind(config))
 
 
 def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
@@ -267,9 +256,9 @@ def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
     with hand.without(OFF, _BERTS):
         after = hand.run().logits[0].double().softmax(-1)
     with trials_of(directory) as trials:
-        _, (prediction,) = _both(trials.run(PAIR, Change(off=OFF)))
+        (prediction,) = trials.run(PAIR, Change(off=OFF)).predictions
         encoded = trials._scanner.encode(PAIR)
-        _, (moved,) = _both(trials.run(PAIR, Change(positions="shuffled")))
+        (moved,) = trials.run(PAIR, Change(positions="shuffled")).predictions
     assert prediction.kind == "classes"
     assert [name for name, _, _ in prediction.classes] == ["no", "perhaps", "yes"]
     assert_allclose([[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5)
@@ -283,8 +272,8 @@ def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Pa
     with torch.no_grad():
         expected = hand.model(**hand.inputs).seq_relationship_logits[0].double().softmax(-1)
     with trials_of(directory) as trials:
-        _, (words, follows) = _both(trials.run(PAIR))
-        _, (_, alone) = _both(trials.run(Pair(PAIR.a)))
+        words, follows = trials.run(PAIR).predictions
+        _, alone = trials.run(Pair(PAIR.a)).predictions
     assert (words.kind, words.words) == ("words", ()) and "hide a word" in words.why_none
     assert follows.kind == "next-sentence" and not follows.why_none
     assert_allclose([after for _, _, after in follows.classes], expected, atol=1e-5)
@@ -292,23 +281,19 @@ def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Pa
 
 
 def test_a_bare_encoder_says_how_far_its_vectors_turn(tmp_path: Path) -> None:
-    directory = saved_with_tokenizer(tmp_path, _bert_with(_bare))
+    directory = saved_with_tokenizer(tmp_path, _bert_with(AutoModel.from_config))
     hand = ByHand.of(directory, kind=AutoModel)
     intact = hand.run().last_hidden_state[0].double()
     with hand.without(OFF, _BERTS):
         changed = hand.run().last_hidden_state[0].double()
     with trials_of(directory) as trials:
-        _, (prediction,) = _both(trials.run(PAIR, Change(off=OFF)))
-        _, (nothing,) = _both(trials.run(PAIR, Change(hidden=(2,))))
+        (prediction,) = trials.run(PAIR, Change(off=OFF)).predictions
+        (nothing,) = trials.run(PAIR, Change(hidden=(2,))).predictions
     assert prediction.kind == "vectors"
     expected = 1 - (intact * changed).sum(-1) / intact.norm(dim=-1) / changed.norm(dim=-1)
     assert_allclose(prediction.turned, expected, atol=1e-5)
     assert max(prediction.turned) > 1e-3
     assert nothing.turned == () and "switch heads off" in nothing.why_none
-
-
-def _bare(config: Any) -> Any:
-    return AutoModel.from_config(config)
 
 
 @pytest.mark.parametrize(
@@ -337,12 +322,7 @@ def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, P
         assert [name for name, why in trials.available.items() if not why] == ["hidden", "positions", "off"]
         with pytest.raises(OptionError, match="segments cannot be changed"):
             trials.run(PAIR, Change(segments="zeroed"))
-    torch.manual_seed(0)
-    tokenizer = without_delimiters()
-    model = AutoModel.from_config(AutoConfig.for_model("gpt2", **TAPPED["gpt2"] | {"vocab_size": len(tokenizer)}))
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    with trials_of(tmp_path) as trials:
+    with trials_of(saved(KINDS["decoder without delimiters"], tmp_path)) as trials:
         assert trials.available["hidden"] == "the model has no mask token"
         with pytest.raises(OptionError, match="hidden cannot be changed: the model has no mask token"):
             trials.run(PAIR, Change(hidden=(1,)))

@@ -1,16 +1,38 @@
-"""What screens and notebooks both tell: what is not there and why."""
+"""What screens and notebooks both tell, why something is not there, and in which colours."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
+import pytest
+from pages import made_up
 from small_results import SIGNATURE, result_of, table_of
 
+from attnscan import heads
+from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores
-from attnscan.results.terms import Scored
+from attnscan.results.scores import HABITS, Scores
+from attnscan.results.terms import Head, Scored
+from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unscored
+from attnscan.views.notebook import heads_html
+from attnscan.views.palette import (
+    COLORS,
+    HEAD_COLORS,
+    INK,
+    NO_HABIT_COLOR,
+    OTHER_COLOR,
+    RAMP,
+    contrast,
+    letter,
+    readable_on,
+    style_of,
+)
+from attnscan.views.terminal.heads import first_screen
+from attnscan.views.terminal.parts import render
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
@@ -33,3 +55,51 @@ def test_why_no_head_has_a_score() -> None:
 
 def test_some_heads_without_a_score_are_counted() -> None:
     assert why_unscored(RESULT, "identical") == "no word is eligible for 1 of 3 heads"
+
+
+@pytest.fixture(scope="module")
+def ranking() -> HeadScores:
+    pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
+    return heads(pairs, model="bundled", predictive="off")
+
+
+def test_it_is_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
+    html = heads_html(ranking)
+    text = unescape(re.sub("<[^>]*>", "", html))
+    assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
+    assert "color: " in html and not any(part in html for part in ("<script", "class=", "http", "url(", "src="))
+
+
+def test_without_labels_there_are_the_best_heads_alone(ranking: HeadScores) -> None:
+    html = heads_html(replace(ranking, labels_by={}))
+    assert "95 % interval" in html and "strongest" not in html
+
+
+def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, attention = made_up(1, 2, 12)
+    html = heads_html(result)
+    assert html.startswith("<") and "<iframe" in html
+    some = attention.only(Chosen(attention.grid, (0, 1), (Head(0, 1),)))
+    assert "<iframe" not in heads_html(replace(result, attention=some))
+    monkeypatch.setattr("attnscan.views.notebook.MOST_DRAWN", 11)
+    assert "<iframe" not in heads_html(result)
+
+
+def test_the_ramp_darkens_in_equal_steps() -> None:
+    """Lightness, CIE L*, of each colour: the eye sees twice the weight twice as dark."""
+    rgb = np.array([[int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)] for color in RAMP])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    lightness = 116 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16
+    assert np.abs(np.diff(lightness) - np.diff(lightness).mean()).max() < 0.5
+
+
+@pytest.mark.parametrize("color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP])
+def test_text_on_every_colour_stands_out(color: str) -> None:
+    assert contrast(readable_on(color), color) >= 4.5
+    assert contrast("#ffffff", "#e69f00") < 4.5 < contrast(INK, "#e69f00")  # a control
+
+
+def test_no_letter_has_two_meanings_and_every_kind_has_words_and_a_group() -> None:
+    names = {*(pattern.id for pattern in PATTERNS), *HABITS}
+    assert len({letter(name) for name in (*names, "")}) == len(names) + 1
+    assert all(style_of(name).words != name or name == "punctuation" or name == "itself" for name in names)

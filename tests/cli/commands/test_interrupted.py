@@ -16,6 +16,7 @@ from attnscan.scan.state import ScanState
 
 SENTENCES = ["the cat sat on the mat", "he ran to a store", "a dog ran", "the store was red", "cats sat", "dogs ran"]
 OLD = b"of an earlier run"
+MANY = ["--pairs", "pairs.txt", "--model", "bundled"]
 
 
 @pytest.fixture(autouse=True)
@@ -25,28 +26,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
-    whole = local.scan
+    whole, windows = local.scan, list[ScanState]()
 
     def scan(*given: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
-        windows: list[ScanState] = []
-
-        def counted(state: ScanState) -> None:
+        def interrupt_the_second(state: ScanState) -> None:
             if windows:
                 raise KeyboardInterrupt
             windows.append(state)
             keep(state)
 
-        return whole(*given, keep=counted, **named)
+        return whole(*given, keep=interrupt_the_second, **named)
 
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
-
-
-@pytest.mark.usefixtures("interrupted_in_the_second_window")
-def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(place: Path) -> None:
     (place / "heads.csv").write_bytes(OLD)
     options = ["--predictive", "off", "--batch-tokens", "10", "--per-pair", "every.parquet", "--signature", "of.json"]
     done = CliRunner().invoke(app, ["heads", *MANY, *options, "-o", "heads.csv"])
@@ -54,9 +50,6 @@ def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(place: 
     assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
     assert (place / "heads.csv").read_bytes() == OLD
     assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
-
-
-MANY = ["--pairs", "pairs.txt", "--model", "bundled"]
 
 
 @pytest.mark.parametrize(

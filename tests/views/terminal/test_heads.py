@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
+from drawn import random_weights
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,12 +15,10 @@ from one_run import classify
 from small_results import SIGNATURE, WINNERS, doing, labels_of, result_of
 
 from attnscan.inputs.sentence import Pair
-from attnscan.inputs.weights import SavedWeights
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Reading, Scored
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.weights import classify_weights
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
 from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
@@ -128,42 +126,33 @@ def test_a_row_says_what_a_score_is_worth() -> None:
     row = next(line for line in lines if line.startswith("0-0"))
     assert row.split()[:9] == ["0-0", "0.500", "0.480–0.520", "≈", "0.010", "0.100", "0.444", "111,105", "12,345"]
     assert next(line for line in lines if line.startswith("0-1")).split()[3] == "0.290"
-
-
-def test_a_split_ranking_says_by_which_pairs() -> None:
-    whole = _ranking()
-    split = replace(whole, ranked_by=whole.scores)
-    said = " ".join(_best_screen(split).split())
-    assert "Heads are ranked by 12,345 pairs; the scores are those of the other 12,345." in said
-
-
-def test_only_patterns_of_others_show_how_much_is_the_word_itself() -> None:
-    assert " self " not in _best_screen(_ranking())
+    assert " self " not in lines[1]  # how much of a score is the word itself: of patterns of others alone
     lines = _best_screen(_ranking(Scored("identical", of_others=True))).splitlines()
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
 
 
-def _bar(line: str) -> int:
-    return line.count("█")
-
-
 def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_none() -> None:
     """Chance is 0.1, and the standard error 0.01: the interval of 0.118 holds chance, that of 0.13 does not."""
-    ranking = _ranking(scores=(1.0, 0.55, 0.13, 0.118, 0.05))
-    full, half, little, *nothing = [line for line in _best_screen(ranking, 120).splitlines() if line.startswith("0-")]
-    assert (_bar(full), _bar(half), _bar(little)) == (30, 15, 1)
-    assert not any(map(_bar, nothing))
+    lines = _best_screen(_ranking(scores=(1.0, 0.55, 0.13, 0.118, 0.05)), 120).splitlines()
+    assert [line.count("█") for line in lines if line.startswith("0-")] == [30, 15, 1, 0, 0]
 
 
-def test_that_no_head_does_it_is_said() -> None:
-    said = "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above)."
-    assert said in " ".join(_best_screen(_ranking(scores=(0.15, 0.2))).split())
+@pytest.mark.parametrize(
+    ("scores", "top", "said"),
+    [
+        ((0.15, 0.2), 10, "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above)."),
+        ((0.5, 0.4, 0.3), 2, "2 of 3 heads; --top 3 for all."),
+    ],
+)
+def test_that_no_head_does_it_or_not_all_are_listed_is_said(scores: tuple[float, ...], top: int, said: str) -> None:
+    assert said in " ".join(_best_screen(_ranking(scores=scores), top=top).split())
+    assert "--top" not in _best_screen(_ranking(scores=scores))
 
 
-def test_a_list_that_is_not_whole_says_how_to_see_the_rest() -> None:
-    ranking = _ranking(scores=(0.5, 0.4, 0.3))
-    assert _best_screen(ranking, top=2).splitlines()[-1] == "2 of 3 heads; --top 3 for all."
-    assert "--top" not in _best_screen(ranking, top=3)
+def test_a_split_ranking_says_by_which_pairs() -> None:
+    whole = _ranking()
+    said = " ".join(_best_screen(replace(whole, ranked_by=whole.scores)).split())
+    assert "Heads are ranked by 12,345 pairs; the scores are those of the other 12,345." in said
 
 
 @pytest.fixture(scope="module")
@@ -172,21 +161,10 @@ def article() -> HeadScores:
     return classify(pair, ScanOptions(model="bundled"))
 
 
-@cache
-def _random(layers: int, heads: int, tokens: int = 6) -> HeadScores:
-    rng = np.random.default_rng(0)
-    weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
-    weights /= weights.sum(-1, keepdims=True)
-    names = ("[CLS]", *["word"] * (tokens - 2), "[SEP]")
-    special = (True, *[False] * (tokens - 2), True)
-    saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
-    return classify_weights(saved, "random", ScanOptions())
-
-
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize(("layers", "heads"), [(6, 12), (12, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
 def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -> None:
-    result = _random(layers, heads)
+    result = random_weights(layers, heads, 6)[0]
     patterns = result.scores.patterns
     for view in (
         first_screen(result, width),
@@ -234,7 +212,7 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
 @settings(deadline=None, max_examples=draws(150))
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
 def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: str, model: str) -> None:
-    result = _random(2, 2)
+    result = random_weights(2, 2, 6)[0]
     units = (result.units[0], token, *result.units[2:])
     hostile = replace(result, units=units, signature=replace(result.signature, model=model))
     text = render(first_screen(hostile, 80), 80)
@@ -243,7 +221,7 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
 
 
 def test_markup_in_a_sentence_is_text() -> None:
-    result = _random(1, 1)
+    result = random_weights(1, 1, 6)[0]
     shown = replace(result, units=("[CLS]", "[bold]", "[/bold]", ":smile:", "[red]x", "[SEP]"))
     text = render(first_screen(shown, 80), 80)
     assert "[CLS] [bold] [/bold] :smile: [red]x [SEP]" in text

@@ -1,0 +1,257 @@
+"""Where a result goes, what is never overwritten, what stands above and below a screen, how wide it is, and the bar."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from command_line import command_named
+from rich.cells import cell_len
+from toy import save_toy_bert
+from typer.testing import CliRunner
+
+from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.output import READ, SUFFIXES, WRITTEN, Output, input_lines, next_command, output_of, running
+from attnscan.errors import OutputError
+from attnscan.results.files import Format
+from attnscan.scan.options import note, warn
+
+
+def given_where(**given: Any) -> dict[str, Any]:
+    """What a command was given of where its result goes."""
+    return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (given_where(), Output("table")),
+        (given_where(csv=True), Output("csv")),
+        *(
+            (given_where(output=Path(f"x{suffix}")), Output(kind, Path(f"x{suffix}")))
+            for suffix, kind in SUFFIXES.items()
+        ),
+        (given_where(format="json", output=Path("x.JSON")), Output("json", Path("x.JSON"))),
+        (given_where(format="json", output=Path("x.log")), Output("json", Path("x.log"))),
+        (given_where(csv=True, output=Path("x")), Output("csv", Path("x"))),
+    ],
+)
+def test_where_the_result_goes(
+    given: dict[str, Any], expected: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_of(given) == expected == output_of(given, draws=True)
+
+
+@pytest.mark.parametrize("name", ["heads", ".csv", "heads.csv.gz", "heads.svg"])
+def test_another_suffix_is_an_error_that_lists_them(name: str) -> None:
+    with pytest.raises(OutputError) as caught:
+        output_of(given_where(output=Path(name)))
+    assert name in caught.value.what and all(suffix in caught.value.remedy for suffix in SUFFIXES)
+
+
+@pytest.mark.parametrize(
+    ("format", "library", "extra"), [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")]
+)
+def test_what_cannot_be_written_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, format: Format, library: str, extra: str
+) -> None:
+    """No text for a terminal, or a library that is missing."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(OutputError, match=rf"no text for a terminal; name a file: -o heads\.{format}"):
+        Output(format)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    Output(format)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"):
+        Output(format, tmp_path / "heads")
+
+
+def test_every_option_that_names_a_file_has_a_role() -> None:
+    """So that no command can forget to check."""
+    for command in COMMANDS:
+        for option in command_named(command).params:
+            annotation = option.type_descriptor.annotation
+            names_file = Path in (annotation, *get_args(annotation)) or "FILE" in str(option.metavar)
+            assert not names_file or option.name in (*READ, *WRITTEN), f"{command}: {option.name}"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "heads --pairs pairs.csv -o pairs.csv",
+        "heads --pairs pairs.csv -o to-pairs.json",
+        "heads --pairs pairs.csv --state to-pairs.json",
+        "heads --pairs pairs.csv --per-pair pairs.csv",
+        "heads --pairs pairs.csv --signature pairs.csv",
+        "heads --pairs more -o more/x.tsv",
+        "heads --pairs 'm*/?.tsv' -o more/x.tsv",
+        "heads --pairs file://{place}/pairs.csv -o pairs.csv",
+        "heads --state new.csv -o new.csv",
+        "heads -o new.parquet --per-pair ./new.parquet",
+        "heads --pattern mine.py:two_back -o mine.py",
+        "heads --pairs pairs.csv --alignments links.txt --attention cross -o links.txt",
+        "syntax --treebank trees.conllu -o trees.conllu",
+        "report --weights w.npz -o same.html",
+        "classify --weights w.npz -o w.npz",
+    ],
+)
+def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are no weights or the like: nothing gets as far as to read them."""
+    monkeypatch.chdir(tmp_path)
+    Path("more").mkdir()
+    for name in ("pairs.csv", "trees.conllu", "w.npz", "links.txt", "mine.py", "more/x.tsv"):
+        Path(name).write_text("of the user")
+    Path("to-pairs.json").symlink_to("pairs.csv")
+    Path("same.html").hardlink_to("w.npz")
+    before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
+    done = CliRunner().invoke(app, shlex.split(typed.format(place=tmp_path)))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is named twice, and would be overwritten" in done.stderr
+    assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
+    assert all(path.read_text() == "of the user" for path in before if path.is_file())
+
+
+@pytest.mark.usefixtures("each_run_once")
+@pytest.mark.parametrize(
+    ("command", "above", "then"),
+    [
+        ("classify 'I went.' --predictive off", "", "head"),
+        ("classify 'I went.' --predictive off --all", "A  I went.", "head"),
+        ("heads --pairs pairs.tsv -p next-word", "2 pairs of pairs.tsv · toy, 2 layers × 3 heads", "head"),
+        ("show 0-2 'I went.'", "A  I went.", ""),
+        ("explain 0-2 'I went.'", "A  I went.", ""),
+        ("explain 0-2 --pairs pairs.tsv", "pairs  pairs.tsv", ""),
+        ("profile 'I went.'", "A  I went.", ""),
+        ("predictive 'I went.'", "A  I went.", ""),
+        ("head 0-2 'I went.'", "A  I went.", ""),
+        ("ablate --pairs pairs.tsv --heads 0-2 --draws 2", "pairs  pairs.tsv", ""),
+        ("similar --pairs pairs.tsv --heads 0-2", "pairs  pairs.tsv", ""),
+        ("compare ./toy ./toy --pairs pairs.tsv", "pairs  pairs.tsv", ""),
+    ],
+)
+def test_every_screen_says_what_it_is_of_and_the_first_where_to_go_on(
+    command: str, above: str, then: str, toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command is not in files, and can be run."""
+    monkeypatch.chdir(tmp_path)
+    Path("toy").symlink_to(toy)
+    Path("pairs.tsv").write_text("sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n")
+    runner = CliRunner(env={"COLUMNS": "100", "ATTNSCAN_MODEL": "./toy"})
+    screen, _, typed = runner.invoke(app, shlex.split(command)).stdout.partition("\nNext: attnscan ")
+    assert screen.startswith(f"{above}\n" if above else "") and typed.partition(" ")[0] == then
+    assert not typed or runner.invoke(app, shlex.split(typed)).exit_code == 0
+    runner.invoke(app, [*shlex.split(command), "-o", "screen.txt"])
+    assert Path("screen.txt").read_text() == screen
+
+
+def test_the_next_command_reads_pairs_as_this_one_did(
+    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
+    given = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
+    runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
+    last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]
+    words = shlex.split(last.removeprefix("Next: attnscan "))
+    assert words[:1] == ["head"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])
+    assert runner.invoke(app, words).exit_code == 0
+
+
+def test_an_address_is_shown_without_what_is_secret() -> None:
+    address = "https://user:secret@host.example/p.csv?token=secret"
+    assert input_lines({"pairs": [address, "-"]}) == ["pairs  https://host.example/p.csv, standard input"]
+    for gone in (address, "-"):
+        assert next_command({"pairs": [gone], "skip_bad": True}, "head", "0-0") == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_the_bar_is_there_at_once_and_whole_at_any_width_and_obeys_nothing(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    terminal = StringIO()
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    def shown() -> str:
+        """What was written, without what a terminal obeys, in one line."""
+        return re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()))
+
+    with running("labels: predictive words, 9 of [bold]3 pairs\x1b[2J: hidden sequences") as step:
+        assert r"labels: predictive words, 9 of [bold]3 pairs\x1b[2J: hidden sequences" in shown()
+        step("labels: predictive words", 3, 16)
+        note("a note")  # which takes the place of the bar
+    assert "3/16" in shown() and re.search(r"\r\x1b\[2Kattnscan: a note *\r?\n", terminal.getvalue())
+
+
+def test_without_a_terminal_there_is_no_bar_but_notes_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    with running("loading") as step:
+        assert step is None
+        note("a note")
+        warn("how a file is read")
+    assert capsys.readouterr() == ("", "attnscan: a note\nattnscan: how a file is read\n")
+
+
+INPUT = ["the cat sat", "the cat ran"]
+WIDE = (12, 12)
+SCREENS = {
+    "classify": ["classify", *INPUT],
+    "every head": ["classify", *INPUT, "--all"],
+    "every head for one pattern": ["classify", *INPUT, "--all", "-p", "I"],
+    "heads": ["heads", "--pairs"],
+    "heads of one pattern": ["heads", "-p", "I", "--pairs"],
+    "a card": ["head", "11-11", "--pairs"],
+    "a card of one input": ["head", "0-0,0-2", *INPUT],
+    "show": ["show", "0-2", *INPUT],
+    "one row": ["show", "11-11", *INPUT, "--token", "cat"],
+    "explain one": ["explain", "0-2", *INPUT, "--token", "sat"],
+    "explain several": ["explain", "layer:11", *INPUT],
+    "predictive": ["predictive", *INPUT],
+    "ablate": ["ablate", "--draws", "2", "-p", "N", "-p", "X", "--pairs"],
+    "ablate each": ["ablate", "--draws", "2", "--heads", "11-11,11-10", "--each", "--pairs"],
+    "similar": ["similar", "--pairs"],
+    "compare": ["compare", "{model}", "{model}", "--pairs"],
+    "profile": ["profile", *INPUT, "--heads", "0-0,11-11"],
+    "profile of all": ["profile", *INPUT],
+    "profile of one": ["profile", *INPUT, "--heads", "11-11"],
+    "models": ["models", "{model}"],
+}
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
+    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
+    return str(save_toy_bert(tmp_path_factory.mktemp("wide") / "m", *WIDE, plan))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("pairs") / "p.csv"
+    rows = [f"the cat {verb},the dog {verb} on" for verb in ("sat", "ran", "lay", "saw", "ate", "did")]
+    path.write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.mark.usefixtures("each_run_once")
+@pytest.mark.parametrize("screen", SCREENS)
+def test_no_screen_is_wider_than_the_terminal_or_cuts_a_number(screen: str, wide: str, pairs: str) -> None:
+    arguments = [argument.format(model=wide) for argument in SCREENS[screen]]
+    arguments += [pairs] * (arguments[-1] == "--pairs")
+    if arguments[0] not in ("compare", "models"):
+        arguments += ["--model", wide]
+    if arguments[0] in ("classify", "heads", "ablate"):
+        arguments += ["--predictive", "off"]
+    for width in (40, 60):
+        result = CliRunner(env={"COLUMNS": str(width)}).invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.partition("\nNext: ")[0].splitlines()
+        assert max(map(cell_len, lines)) <= width, (width, max(lines, key=cell_len))
+        assert not re.search(r"[\d.]…", result.stdout), result.stdout
