@@ -18,7 +18,7 @@ from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
-from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, silent, warn
+from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
@@ -370,7 +370,7 @@ def open_models(*calls: Call) -> Iterator[list[Scanner]]:
 
     Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
     """
-    step, scanners = calls[0].pairs.counted_by(calls[0].progress or silent), list[Any]()
+    step, scanners = calls[0].pairs.counted_by(progress_of(calls[0].progress)), list[Any]()
     sources = [_find_source(call, step) for call in calls]
     with ExitStack() as stack:
         for call, source in zip(calls, sources, strict=True):

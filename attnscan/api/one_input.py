@@ -26,7 +26,7 @@ from attnscan.results.files import OfKinds, check_suffix, write_file
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
 from attnscan.results.terms import Heads, Side
-from attnscan.scan.options import OnProgress, silent
+from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _by_weights(
             raise OptionError("weights are attention without its tokens", remedy)
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
         name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
-    (call.progress or silent)(f"scoring {name}", None, None)
+    progress_of(call.progress)(f"scoring {name}", None, None)
     from attnscan.scan.weights import classify_weights
 
     return classify_weights(saved, name, call.options, keep=keep)

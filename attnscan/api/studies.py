@@ -36,7 +36,7 @@ from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
 from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement, pd
-from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, silent, warn
+from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
 from attnscan.views.notebook import cards_html
@@ -307,7 +307,7 @@ def _trees(
     from attnscan.scan.local import check_trees
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
-    count, relations = check_trees(pairs.read(), options.get("progress") or silent, subtypes=subtypes)
+    count, relations = check_trees(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
     if relation is not None:
         check_relation(relation, relations)
     return pairs, count
@@ -369,7 +369,7 @@ def models(
     Raises: ModelError if the checkpoint cannot be loaded.
     """
     if checkpoint is None:
-        (progress or silent)("looking for models", None, None)
+        progress_of(progress)("looking for models", None, None)
         return Catalog.now()
     options = {"model": checkpoint, "device": device, "source_language": source_language, "progress": progress}
     with Call("models", options).open_model() as scanner:

@@ -17,7 +17,7 @@ from attnscan.results.attention import Selection
 from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, heads_written
-from attnscan.scan.options import OnProgress, silent
+from attnscan.scan.options import OnProgress, progress_of
 
 if TYPE_CHECKING:
     from attnscan.views.page.page import Page
@@ -74,7 +74,7 @@ def report(
         raise OptionError(f"there is no page of a {type(a).__name__}", "give what classify or heads returns")
     from attnscan.views.page.page import PageOptions, page, trees_page
 
-    (options.get("progress") or silent)("writing the page", None, None)
+    progress_of(options.get("progress"))("writing the page", None, None)
     look = PageOptions(heads, neurons, size and size * 1e6)
     made = trees_page(trees, look) if trees else page(results, look)
     if path is not None:
@@ -132,7 +132,7 @@ def plot(
     keep = Selection(named, window=parse_window(window), is_drawn=True) if kind == "head" else False
     labelled = kind in (None, "map", "profile")
     (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=labelled)
-    (options.get("progress") or silent)("drawing", None, None)
+    progress_of(options.get("progress"))("drawing", None, None)
     patterns = None if pattern is None else list_texts("pattern", pattern)
     drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)
     if path is not None:

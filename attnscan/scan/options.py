@@ -228,6 +228,11 @@ def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> 
     """Tell nobody."""
 
 
+def progress_of(progress: OnProgress | None) -> OnProgress:
+    """The function to call with progress; one that a caller gave may be false, as an empty list is."""
+    return silent if progress is None else progress
+
+
 def warn(text: str) -> None:
     """Warn of how a file or a checkpoint is read, at the line outside attnscan that asked for it."""
     frame, level = sys._getframe(), 1

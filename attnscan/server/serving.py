@@ -11,7 +11,7 @@ from typing import Any
 from attnscan.api.arguments import Call, open_models, read_alignments, split_kinds
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
-from attnscan.scan.options import OnProgress, note_inputs, silent
+from attnscan.scan.options import OnProgress, note_inputs, progress_of
 
 _FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
 PACKAGES = ("pydantic", "starlette", "uvicorn")
@@ -64,7 +64,7 @@ def serve(
         loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
         attention: Any = calls[0].options.attention if several > 1 else ""
         session = Session(loaded, Question(a=pair.a, b=pair.b, attention=attention))
-        (options.get("progress") or silent)("answering the first question", None, None)
+        progress_of(options.get("progress"))("answering the first question", None, None)
         signatures = [session.trial(session.first_of(number)).result.signature for number in range(len(loaded))]
         note_inputs(signatures, length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         stack.callback(session.worker.shutdown, wait=False, cancel_futures=True)
