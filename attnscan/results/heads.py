@@ -168,8 +168,7 @@ class HeadScores:
         """Where every head's attention goes. Raises: WeightsError if the model has too many heads for it to be kept."""
         if self.labels.classes is None:
             raise WeightsError("where the attention of so many heads goes is not kept", f"give {MOST_HEADS} at most")
-        classes, share, se, chance = self.labels.classes
-        return Profile(classes, share, se, chance, self.grid, self.signature)
+        return Profile(*self.labels.classes, self.grid, self.signature)
 
     def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
         """Turn scores, labels and tables to another reading; None stays. Raises: OptionError if it is not there."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.intervals import score_interval
-from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, AttentionKind, Grid, Head, Reading, Scored
+from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, Grid, Head, Reading, Scored
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -60,18 +60,12 @@ class Scores:
     every_key: ScoreTable  # with the weights as they are
     words_only: ScoreTable  # with weights on special tokens removed, and rows renormalised over words
     entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
-    kind: AttentionKind = AttentionKind.ONLY
-    layers: tuple[int, ...] = ()  # the numbers that layers have in the model; empty where every layer has attention
+    grid: Grid  # the model's heads
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns' names."""
         return tuple(pattern.id for pattern in self.scored)
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The model's heads."""
-        return Grid(self.entropy.shape, self.kind, self.layers)
 
     def place_of(self, pattern: str) -> int:
         """Where a pattern stands in tables. Raises: OptionError if heads were not scored for it."""
@@ -200,7 +194,7 @@ class Labels:
     rests on too few units. None if that was not measured."""
     drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
-    classes: tuple[Any, ...] | None = None  # where attention goes: of a `Profile` all arrays; None where not measured
+    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None  # of a `Profile`
 
     @property
     def grid(self) -> Grid:

@@ -36,7 +36,7 @@ from attnscan.results.scores import (
     followed,
     resting_on,
 )
-from attnscan.results.terms import DELIMITER, AttentionKind, Reading, Scored, scipy
+from attnscan.results.terms import DELIMITER, AttentionKind, Grid, Reading, Scored, scipy
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
 from attnscan.scoring.cross import ALL_PATTERNS
 
@@ -119,7 +119,8 @@ def scores_of(
 ) -> Scores:
     """The scores of heads of that kind of attention, of layers with these numbers; errors are clustered by unit."""
     every_key, words_only = (_table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
-    return Scores(tuple(scored), every_key, words_only, ratio(sums["entropy"], sums["rows"])[..., 0], kind, layers)
+    entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
+    return Scores(tuple(scored), every_key, words_only, entropy, Grid(entropy.shape, kind, layers))
 
 
 def _table(sums: PairSums) -> ScoreTable:

@@ -85,8 +85,8 @@ class Questions:
         """What is measured by asking them, in one line."""
         how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
         words, sequences = counted(len(self.words), "word"), counted(len(self.hidden), "hidden sequence")
-        by_default = self.most_words is self.neighbours_from is None
-        few = by_default and len(self.chosen) < min(_WORDS, len(self.words))
+        is_default = self.most_words is self.neighbours_from is None
+        few = is_default and len(self.chosen) < min(_WORDS, len(self.words))
         more = " (--predictive-words asks about more)" if few else ""
         return f"predictive: {how}, {len(self.chosen):,} of {words}{more}, {sequences}."
 

@@ -11,7 +11,7 @@ from small_results import ABOVE, PATTERNS, SIGNATURE, WINNERS, labels_of, result
 from attnscan.errors import OptionError
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable, best_first
-from attnscan.results.terms import Head, Reading, Scored
+from attnscan.results.terms import Grid, Head, Reading, Scored
 
 NAN = float("nan")
 FIRST = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
@@ -28,7 +28,7 @@ def _ranking(
     counts = np.full((1, 3, 1), 40), np.full((1, 3, 1), 10), np.full((1, 3, 1), 10.0)
     rest = (np.full_like(score, 0.01), *counts, np.ones_like(score), 0 * score)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest, residual)
-    told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
+    told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)), Grid((1, 3)))
     if ranked_by is None:
         return HeadScores(SIGNATURE, {"weight": told})
     other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))

@@ -7,7 +7,7 @@ import numpy as np
 
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Labels, Scores, ScoreTable, Statements
-from attnscan.results.terms import USUAL, Reading, Scored, Signature
+from attnscan.results.terms import USUAL, Grid, Reading, Scored, Signature
 from attnscan.scoring.labels import habits_of
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
@@ -49,7 +49,7 @@ def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) 
 def scores_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Scores:
     """Scores that are the same with special tokens and without."""
     table = table_of(above, share, itself)
-    return Scores(SCORED, table, table, np.ones((1, len(above))))
+    return Scores(SCORED, table, table, np.ones((1, len(above))), Grid((1, len(above))))
 
 
 def labels_of(
@@ -88,7 +88,7 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
             for name in ("score", "chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
         )
     )
-    scores = Scores(tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)))
+    scores = Scores(tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)), Grid((layers, heads)))
     winner = np.where(number < len(patterns), -1, number - len(patterns))
     winner[-1] = -1
     share = np.full((layers, heads, len(names)), 0.456)

@@ -15,7 +15,7 @@ from attnscan import heads
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import HABITS, Scores
-from attnscan.results.terms import Head, Scored
+from attnscan.results.terms import Grid, Head, Scored
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unscored
 from attnscan.views.notebook import heads_html
@@ -42,7 +42,7 @@ RESULT = result_of([[0.9, 0.1, 0.1, 0.0], [0.5, NAN, NAN, 0.0], [0.0, 0.0, 0.0, 
 def _eligible(words: int, of_others: int = 0) -> Scores:
     """Two heads, one pattern: so many eligible words, and so many with special tokens removed."""
     tables = (table_of([[0.5 if n else NAN]] * 2) for n in (words, of_others))
-    return Scores((Scored("predictive"),), *tables, np.ones((1, 2)))
+    return Scores((Scored("predictive"),), *tables, np.ones((1, 2)), Grid((1, 2)))
 
 
 def test_why_no_head_has_a_score() -> None:

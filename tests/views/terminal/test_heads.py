@@ -17,7 +17,7 @@ from small_results import SIGNATURE, WINNERS, doing, labels_of, result_of
 from attnscan.inputs.sentence import Pair
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.terms import Reading, Scored
+from attnscan.results.terms import Grid, Reading, Scored
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
@@ -112,9 +112,8 @@ def _ranking(
     numbers = 9 * counts, counts, counts.astype(float)
     rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest)
-    return HeadScores(
-        replace(SIGNATURE, pairs_read=12_345), {"weight": Scores((scored,), table, table, np.ones((1, len(scores))))}
-    )
+    scores_of_heads = Scores((scored,), table, table, np.ones((1, len(scores))), Grid((1, len(scores))))
+    return HeadScores(replace(SIGNATURE, pairs_read=12_345), {"weight": scores_of_heads})
 
 
 def _best_screen(ranking: HeadScores, width: int = 80, top: int = 10) -> str:
