@@ -38,12 +38,11 @@ class Dependencies:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""
-        asked = np.nonzero(~np.isnan(self.help.values))
-        columns = dict[str, Any]()
-        for name, numbers in zip(("query", "key"), asked, strict=True):
-            places = np.array(self.help.places, int)[numbers]
-            columns |= {name: places, f"{name}_token": np.array(self.units, object)[places]}
-        columns |= {"help": self.help.values[asked], "target": self.help.shares[asked]}
+        measured = np.nonzero(~np.isnan(self.help.values))
+        query, key = (np.array(self.help.places, int)[numbers] for numbers in measured)
+        tokens = np.array(self.units, object)
+        columns = {"query": query, "query_token": tokens[query], "key": key, "key_token": tokens[key]}
+        columns |= {"help": self.help.values[measured], "target": self.help.shares[measured]}
         return signed_frame(columns, self.signature, units=list(self.units), sentence=list(self.sentence))
 
 
