@@ -96,7 +96,7 @@ class TestReport:
         run("report", "--pairs", str(pairs), "--columns", "x,y", *BUNDLED, *OFF, "-o", str(path))
         html = path.read_text(encoding="utf-8")
         facts = Elements(html).facts
-        assert facts["readings"] == ["words"] and facts["profiles"]["weight"] and "6 pairs" in html
+        assert [*facts["titles"]] == [*facts["profiles"]] == ["weight-words"] and "6 pairs" in html
 
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
