@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from reference import Written
+from reference import Written, check_head
 from written import attend, input_of, random_weights
 
 from attnscan.errors import CaptureError
@@ -25,7 +24,6 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.units import Targets
 
 LAYERS, HEADS = 2, 3
-NUMBERS = ("score", "chance", "se", "n", "pairs", "itself")
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 
 
@@ -65,20 +63,10 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
     scores = _scores(_scored(texts, weights, causal=causal))
     inputs = [Written([t.lstrip("Ġ") for t in text.split()], input_of(text).sentence) for text in texts]
-    for layer in range(LAYERS):
-        for head in range(HEADS):
-            matrices = [matrix[layer, head].double().numpy() for matrix in weights]
-            assert scores.entropy[layer, head] == pytest.approx(reference.entropy(inputs, matrices), abs=1e-5)
-            for table, words_only in ((scores.every_key, False), (scores.words_only, True)):
-                expected = reference.scores(inputs, matrices, words_only=words_only, visible=visible)
-                for p, pattern in enumerate(scores.patterns):
-                    numbers = NUMBERS if pattern == "identical" else NUMBERS[:-1]
-                    found = [getattr(table, name)[layer, head, p] for name in numbers]
-                    wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0))[: len(numbers)]
-                    assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
-                part = (layer, head, scores.patterns.index("cross-sentence"))
-                of_pairs = reference.of_pairs(inputs, matrices, words_only=words_only, visible=visible)
-                assert_allclose(table.share[part], of_pairs["cross-sentence"].share, atol=1e-5, rtol=0)
+    for head in scores.grid:
+        check_head(scores, head, inputs, [matrix[head.place].double().numpy() for matrix in weights], visible=visible)
+    predictive = scores.patterns.index("predictive")
+    assert np.isnan(scores.every_key.score[..., predictive]).all() and not scores.every_key.n[..., predictive].any()
 
 
 @settings(deadline=None, max_examples=draws(30))

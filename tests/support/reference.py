@@ -60,18 +60,6 @@ def of_pairs(
     return {pattern: Score([own[pattern] for own in found]) for pattern in PATTERNS}
 
 
-def scores(
-    inputs: Sequence[Written],
-    weights: Sequence[Matrix],
-    *,
-    words_only: bool = False,
-    visible: Sequence[NDArray[np.bool_]] | None = None,
-) -> dict[str, tuple[float, float, float, float, int, float]]:
-    """One head's score, chance, standard error, n, pairs and how much of the score is the word itself, by pattern."""
-    found = of_pairs(inputs, weights, words_only=words_only, visible=visible)
-    return {p: (s.mean(), s.mean("chance"), s.se, s.n, s.pairs, s.mean("itself")) for p, s in found.items()}
-
-
 def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
     """Mean row entropy over all words, in nats."""
     pairs = zip(inputs, weights, strict=True)
@@ -103,6 +91,10 @@ def check_head(
             ours = [getattr(scored, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
             chance = by_chance[pattern].mean() if even else score.mean("chance")
             theirs = [score.mean(), chance, score.se, score.n, score.pairs]
+            if pattern == "identical":  # how much of it is the word itself
+                ours, theirs = [*ours, scored.itself[place]], [*theirs, score.mean("itself")]
+            elif pattern == "cross-sentence":
+                ours, theirs = [*ours, scored.share[place]], [*theirs, score.share]
             assert_allclose(ours, theirs, atol=atol, err_msg=f"{pattern} of {head.name}, {words_only=}")
 
 
