@@ -5,10 +5,28 @@ import xml.etree.ElementTree as ET
 from functools import cache
 from io import BytesIO
 
+import numpy as np
 from matplotlib.image import imread
-from pages import made_up
 
-random_weights = cache(made_up)
+from attnscan.inputs.weights import SavedWeights
+from attnscan.results.attention import Attention
+from attnscan.results.heads import HeadScores
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.weights import classify_weights
+
+
+@cache
+def random_weights(layers: int, heads: int, tokens: int) -> tuple[HeadScores, Attention]:
+    """Random weights over one sentence."""
+    rng = np.random.default_rng(0)
+    weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
+    weights /= weights.sum(-1, keepdims=True)
+    names = ("[CLS]", *(f"word{i}" for i in range(tokens - 2)), "[SEP]")
+    special = (True, *[False] * (tokens - 2), True)
+    saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
+    result = classify_weights(saved, "random", ScanOptions(), keep=True)
+    assert result.attention is not None
+    return result, result.attention
 
 
 def texts(svg: bytes) -> list[str]:
