@@ -1,4 +1,4 @@
-"""CSV, TSV and text files are read as they were written, and what is guessed of them is told."""
+"""CSV, TSV and text files come back as they were written, in every encoding, and what is guessed of them is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences, words, pieces and punctuation, and words that are given, for each kind of tokenizer."""
+"""Words, pieces, special tokens and punctuation of each kind of tokenizer; words that are given; tokens by name."""
 
 from __future__ import annotations
 

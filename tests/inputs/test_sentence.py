@@ -1,4 +1,4 @@
-"""Sentences whose words are given: what is refused, which piece belongs to which word, and what tells them apart."""
+"""Sentences whose words are given, by a program, gold alignments or a treebank: what is read, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many pairs: sums that add whatever the batches, the order and the shards; memory that runs out."""
+"""One input and many pairs: sums that add whatever the batches, the order and the threads; memory that runs out."""
 
 from __future__ import annotations
 

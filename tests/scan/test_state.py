@@ -114,10 +114,8 @@ def test_a_state_of_another_layout_is_refused(options: ScanOptions, saved: Path)
     about = json.loads(str(np.load(saved)["about"]))
     changes: list[tuple[str, Callable[[Any], Any], str]] = [
         ("about", lambda _: np.array(json.dumps({**about, "format": 1})), "written by another version of attnscan"),
-        *(
-            ("told.sums.every_key.n", damage, "not a valid state file")
-            for damage in (lambda n: n[:-1], lambda n: n * np.nan)
-        ),
+        ("told.sums.every_key.n", lambda n: n[:-1], "not a valid state file"),
+        ("told.sums.every_key.n", lambda n: n * np.nan, "not a valid state file"),
     ]
     for missing in about:
         rest = json.dumps({name: value for name, value in about.items() if name != missing})

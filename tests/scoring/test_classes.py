@@ -63,10 +63,7 @@ def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bo
     for number, (text, matrices) in enumerate(zip(inputs, weights, strict=True)):
         for place in np.ndindex(LAYERS, HEADS):
             matrix = matrices[place].double().numpy()
-            on, even, n = _by_loops(text, matrix, special=special, causal=causal)
-            to_special, even_special, words = _special_by_loops(text, matrix, causal=causal)
-            expected = {"on": on, "even": even, "n": n, "special": to_special}
-            expected |= {"even_special": even_special, "all_words": words}
+            expected = _by_loops(text, matrix, special=special, causal=causal)
             for name, values in expected.items():
                 assert_allclose(sums[name][(number, *place)], values, atol=2e-5, err_msg=name)
 
@@ -114,18 +111,23 @@ def _scored(
     return scorer.sums()
 
 
-def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """One head's sums on one input, those under even attention, and how many words there are."""
+def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> dict[str, Any]:
+    """One head's sums on one input; special tokens stand before, between and behind the words."""
     tokens, sentence = text.split(), input_of(text).sentence
     words = [i for i, s in enumerate(sentence) if s >= 0]
     keys = list(range(len(tokens))) if special else words
     rows, columns = {}, {}
+    on, even, to_special, even_special = np.zeros(COLUMNS), np.zeros(COLUMNS), np.zeros(3), np.zeros(3)
     for i in words:
         own = [j for j in keys if j <= i or not causal]
         left = sum(matrix[i][j] for j in own)
         rows[i] = {j: matrix[i][j] / left for j in own}
         columns[i] = {j: list(_columns(tokens, sentence, words, i, j)) for j in own}
-    on, even = np.zeros(COLUMNS), np.zeros(COLUMNS)
+        seen = [j for j in range(len(tokens)) if j <= i or not causal]
+        for j in (j for j in seen if sentence[j] < 0):
+            place = 0 if j < words[0] else 2 if j > words[-1] else 1
+            to_special[place] += matrix[i][j]
+            even_special[place] += 1 / len(seen)
     for i, row in rows.items():
         for j, weight in row.items():
             for column in columns[i][j]:
@@ -135,25 +137,8 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
         mean = {j: sum(other.get(j, 0.0) for other in others) / max(1, len(others)) for j in row}
         on[EVEN] += sum(min(weight, 1 / len(row)) for weight in row.values())
         on[SAME_KEYS] += sum(min(weight, mean[j]) for j, weight in row.items())
-    return on, even, len(words)
-
-
-def _special_by_loops(text: str, matrix: np.ndarray, *, causal: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """What one head's words give to special tokens of all attention, what even attention gives, and how many there are.
-
-    Special tokens before, between and behind the words.
-    """
-    sentence = input_of(text).sentence
-    words = [i for i, s in enumerate(sentence) if s >= 0]
-    given, by_even = np.zeros(3), np.zeros(3)
-    for i in words:
-        seen = [j for j in range(len(sentence)) if j <= i or not causal]
-        for j in seen:
-            if sentence[j] < 0:
-                place = 0 if j < words[0] else 2 if j > words[-1] else 1
-                given[place] += matrix[i][j]
-                by_even[place] += 1 / len(seen)
-    return given, by_even, len(words)
+    counts = {"n": len(words), "all_words": len(words)}
+    return {"on": on, "even": even, "special": to_special, "even_special": even_special, **counts}
 
 
 def _columns(tokens: list[str], sentence: tuple[int, ...], words: list[int], i: int, j: int) -> Iterator[int]:

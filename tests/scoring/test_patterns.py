@@ -1,4 +1,4 @@
-"""Patterns beyond their drawings: padding, related words; patterns of a file, in every command that takes a pattern."""
+"""Patterns beyond their drawings: padding, related words; patterns of a file, in every command; cross attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring against plain loops, and what must not change a score: padding, order, batches, shards, blocks."""
+"""Scoring against plain loops, and what must not change a score: padding, the inputs beside it, the size of blocks."""
 
 from __future__ import annotations
 
