@@ -72,7 +72,7 @@ REFUSED = [
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
     ("syntax --treebank no.conllu", 1, "cannot read 'no.conllu': No such file"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
-    ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg, pdf"),
+    ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg or pdf"),
     ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws heads on one input"),
     ("plot 'A b.' --pairs p.csv -o x.svg", 2, "several things were given"),
     ("report -o page.html --heads 0-2", 2, "are for one input's page"),
