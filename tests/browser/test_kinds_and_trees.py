@@ -1,7 +1,5 @@
 """Pages of an encoder-decoder's kinds of attention and of a treebank's sentences in a real browser."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

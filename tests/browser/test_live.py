@@ -1,7 +1,5 @@
 """A live page in a real browser, with a real server and real models behind it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack

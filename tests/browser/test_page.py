@@ -1,7 +1,5 @@
 """The page in a real browser: every view is opened, used and read back."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

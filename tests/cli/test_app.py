@@ -1,7 +1,5 @@
 """The commands put together: their help, what a shell completes, and what a pipe gets of them."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import os

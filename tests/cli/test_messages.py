@@ -1,7 +1,5 @@
 """What a user gets wrong is answered in one line with a remedy, and hostile text does no harm on the way out."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

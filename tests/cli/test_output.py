@@ -1,7 +1,5 @@
 """Where a result goes, what is never overwritten, what stands above and below a screen, how wide it is, and the bar."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

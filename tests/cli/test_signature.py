@@ -1,7 +1,5 @@
 """Where a result comes from goes with it: in JSON, Parquet and workbooks, and in a file of its own beside any."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

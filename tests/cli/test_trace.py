@@ -1,7 +1,5 @@
 """What runs of a command: how deep the scorer is, and what is left unimported."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What an effect says of the model."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """One input's attention, kept whole: what the queries and keys say is what the weights are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two models: rank correlations, and which differences survive; one: groups of heads and their map."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A result is written whole or not at all, and what cannot be written is said in one line."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

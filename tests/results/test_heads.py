@@ -1,7 +1,5 @@
 """Scores, labels and rankings: what heads do, in which order, how sure, by which reading; one number for each name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

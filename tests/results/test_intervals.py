@@ -1,7 +1,5 @@
 """Intervals and p-values against SciPy's own t distribution, by hand, and by simulation."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """What is written can be read back, rounded here and nowhere else, and is safe in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The heads of a model, their order and names; what may be changed in one input; and what a signature says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentences by their numbers; and what words attend to most is what accuracies count."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stand-ins for models, and sessions over them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The server: what a page may ask, what is answered and held, and what others and the careless send."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

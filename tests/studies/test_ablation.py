@@ -1,7 +1,5 @@
 """What heads are worth: sets and their controls, what a model loses, and exact amounts where one head carries all."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """A closer look at planted heads: what they link, which are alike, what they go by, and examples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an examination says of checkpoints of every kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

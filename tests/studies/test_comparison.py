@@ -1,7 +1,5 @@
 """What sets two models apart, by construction; and which heads of one are alike, by a plain loop."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Positions shuffled and moved: words among themselves, in every family that has positions."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

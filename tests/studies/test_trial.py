@@ -1,12 +1,10 @@
 """Inputs with something changed equal runs made by hand, in families of every kind; and unchanged ones `classify`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -102,7 +100,7 @@ class ByHand:
     inputs: dict[str, torch.Tensor]
 
     @classmethod
-    def of(cls, directory: Path | str, pair: Pair = PAIR, kind: Any = AutoModelForMaskedLM) -> ByHand:
+    def of(cls, directory: Path | str, pair: Pair = PAIR, kind: Any = AutoModelForMaskedLM) -> Self:
         model = kind.from_pretrained(directory, attn_implementation="eager").eval()
         return cls(model, dict(AutoTokenizer.from_pretrained(directory)(pair.a, pair.b, return_tensors="pt")))
 

@@ -1,7 +1,5 @@
 """What screens and notebooks both tell, why something is not there, and in which colours."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

@@ -1,7 +1,5 @@
 """`attnscan models`: what can run, and what is said of checkpoints of every kind; and `attnscan patterns`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ctrl-C: what an earlier run wrote is untouched, and a state keeps what is done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

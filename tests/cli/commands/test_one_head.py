@@ -1,7 +1,5 @@
 """`attnscan head`, `show` and `explain`, by what they print. Whole screens are in the docs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

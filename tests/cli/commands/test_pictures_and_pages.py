@@ -1,7 +1,5 @@
 """`attnscan plot`, `report` and `serve`: what they draw, write, say and refuse, and how Ctrl-C ends a server."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """`attnscan ablate`, `compare`, `similar` and `syntax`, by what they print and draw."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import islice

@@ -1,7 +1,5 @@
 """`attnscan classify`, `heads`, `profile` and `predictive`, by what they print. Whole screens are in the docs."""
 
-from __future__ import annotations
-
 import json
 import re
 from io import StringIO

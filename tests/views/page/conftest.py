@@ -1,7 +1,5 @@
 """Results to put on a page."""
 
-from __future__ import annotations
-
 import pytest
 from pages import made_up
 

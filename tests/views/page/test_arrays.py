@@ -1,7 +1,5 @@
 """The numbers that the page holds: how exactly, and how large it gets."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """The page as text: nothing in it can break out, and nothing is fetched."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

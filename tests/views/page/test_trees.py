@@ -1,7 +1,5 @@
 """The page of a treebank's sentences: what it holds of each, within its size, as text that cannot break out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

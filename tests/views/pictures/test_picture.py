@@ -1,7 +1,5 @@
 """Pictures of heads: the same bytes each time, as wide as asked, every letter, score, weight and token."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Pictures of studies: every control beside an effect, every letter of a map, and all texts at every width."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """The screens of `heads` and `classify`, at 80 and 120 columns, with and without colour, for any model and any text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

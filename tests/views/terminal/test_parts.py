@@ -1,7 +1,5 @@
 """What all screens are made of; the screen of ablate; and cards, whose lines are few."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
