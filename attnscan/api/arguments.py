@@ -219,8 +219,7 @@ def pairs_input(
 
     def begin(skip: OnBad | None) -> Iterator[Record]:
         for record in objects.records(skip):
-            has_class = record.place.row <= len(classes)
-            yield replace(record, label=classes[record.place.row - 1]) if has_class else record
+            yield replace(record, label=classes[record.place.row - 1]) if record.place.row <= len(classes) else record
 
     how |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
     return PairsInput(begin, **how)
@@ -407,8 +406,10 @@ def _find_source(call: Call, step: OnProgress) -> Any:
     if is_loaded and (call.tokenizer is not None or any(languages)):
         raise OptionError("a loaded model keeps its own tokenizer and languages", "give them to load()")
     if options.device != "auto" or options.dtype != "auto":
-        remedy = "give them to load()" if is_loaded else "leave them out, and use model.to(...) before"
-        raise OptionError("a model that is in memory keeps its own device and dtype", remedy)
+        raise OptionError(
+            "a model that is in memory keeps its own device and dtype",
+            "give them to load()" if is_loaded else "leave them out, and use model.to(...) before",
+        )
     if not is_loaded:
         return adopt(call.model, call.tokenizer, options.attention, languages)
     loaded = call.model

@@ -140,8 +140,10 @@ def _by_weights(
         name, saved = name or path.name, read_weights(path, *of)
     else:
         if tokens is None and not isinstance(weights, Mapping):
-            remedy = "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])"
-            raise OptionError("weights are attention without its tokens", remedy)
+            raise OptionError(
+                "weights are attention without its tokens",
+                "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])",
+            )
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
         name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
     progress_of(call.progress)(f"scoring {name}", None, None)

@@ -72,8 +72,10 @@ def explain(
     if token is not None and many:
         raise OptionError("--token is a token of one input", "give its sentence")
     if name == "predictive" and (many or call.options.attention != "encoder" or call.options.predictive == "off"):
-        remedy = "give a sentence and --predictive auto, or another --pattern"
-        raise OptionError("predictive is explained by one input, of an encoder's attention", remedy)
+        raise OptionError(
+            "predictive is explained by one input, of an encoder's attention",
+            "give a sentence and --predictive auto, or another --pattern",
+        )
     if many:
         call.decide(predictive="off")
     with call.open_model() as scanner:
@@ -252,8 +254,10 @@ def compare(
     models = [{"model": model_a, "tokenizer": tokenizer_a}, {"model": model_b, "tokenizer": tokenizer_b}]
     first, second = calls = [Call("compare", {**options, **model}, pairs=pairs, **how) for model in models]
     if "predictive" in first.names:
-        why = "predictive cannot be compared: each model is asked by itself which words predict which"
-        raise OptionError(why, "choose another --pattern")
+        raise OptionError(
+            "predictive cannot be compared: each model is asked by itself which words predict which",
+            "choose another --pattern",
+        )
     for call in calls:
         call.decide(patterns=tuple(known for known in call.options.patterns if known.target is not None))
     first.pairs.ready()
@@ -317,8 +321,7 @@ def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path 
     """Every head held against one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
-    reached = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count)
-    result = reached.syntax()
+    result = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count).syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW:
         few = counted(result.sentences, "sentence is", "sentences are")

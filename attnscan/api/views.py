@@ -130,8 +130,7 @@ def plot(
         options = {**options, "predictive": "off"}  # weights alone are drawn
     named = None if heads is None else heads_written(heads)
     keep = Selection(named, window=parse_window(window), is_drawn=True) if kind == "head" else False
-    labelled = kind in (None, "map", "profile")
-    (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=labelled)
+    (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=kind in (None, "map", "profile"))
     progress_of(options.get("progress"))("drawing", None, None)
     patterns = None if pattern is None else list_texts("pattern", pattern)
     drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)

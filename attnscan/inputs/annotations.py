@@ -66,8 +66,7 @@ def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str 
     if not words or surface[-1][1] > len(words):
         raise bad_record(block[-1][0], "the sentence ends without words, or without those of its last token")
     if text is None:
-        parts = (line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface)
-        text = "".join(parts).strip()
+        text = "".join(line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface).strip()
     tags: dict[str, Sequence[Tag]] = {name: [getattr(word, name) for word in words] for name in ("upos", "deprel")}
     tags |= {"head": _heads(words), "document": [document] * len(words)}
     return Sentence(text, _spans(words, surface, text), tags)
@@ -158,8 +157,10 @@ def link_words(pair: Pair, line: str) -> Pair:
     for link in line.split():
         ends = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", link)
         if ends is None or int(ends[1]) >= sources or int(ends[2]) >= targets:
-            what = f"'{link[:40]}' links no words of {sources} in the source and {targets} in the target"
-            raise InputError(what, "write links as 0-0 1-2, source word to target word, counted from 0 between spaces")
+            raise InputError(
+                f"'{link[:40]}' links no words of {sources} in the source and {targets} in the target",
+                "write links as 0-0 1-2, source word to target word, counted from 0 between spaces",
+            )
         links[int(ends[2])].add(int(ends[1]))
     tags = {**target.tags, _TAG: [" ".join(map(str, sorted(words))) or None for words in links]}
     return Pair(source, Sentence(target.text, target.words, tags))

@@ -320,8 +320,7 @@ class Relatedness:
         Shape: [input, unit, unit], bool, symmetric, where the embeddings are.
         """
         device = self.embedding.device
-        words = torch.from_numpy(self.words.of_units(inputs)).to(device)
-        ids, places = torch.unique(words, return_inverse=True)
+        ids, places = torch.unique(torch.from_numpy(self.words.of_units(inputs)).to(device), return_inverse=True)
         related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
         if self.threshold <= 1:
             directions = self._directions(ids.clip(0))

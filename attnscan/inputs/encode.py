@@ -85,8 +85,10 @@ def tokenize(tokenizer: Any, *texts: Any, **options: Any) -> Any:
         if isinstance(error, MemoryError) or not (isinstance(error, Exception) or is_panic):
             raise
         reason = f"{type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0][:200]}"
-        what = f"the tokenizer {type(tokenizer).__name__} fails on this input: {reason}"
-        raise InputError(what, "rewrite it, or use a model with another tokenizer") from error
+        raise InputError(
+            f"the tokenizer {type(tokenizer).__name__} fails on this input: {reason}",
+            "rewrite it, or use a model with another tokenizer",
+        ) from error
 
 
 def encode_pairs(
@@ -98,11 +100,12 @@ def encode_pairs(
             tokenized = together or _tokenized(tokenizer, pair)
             if truncated := (length := len(tokenized[0]["input_ids"])) > limit:
                 if not truncate:
-                    what = f"the input is {length} tokens long and the model reads at most {limit}"
-                    raise TooLongError(what, "shorten it, or pass --on-long truncate to cut it")
+                    raise TooLongError(
+                        f"the input is {length} tokens long and the model reads at most {limit}",
+                        "shorten it, or pass --on-long truncate to cut it",
+                    )
                 # a fast tokenizer pairs every piece that it cuts off A with each off B: most must be cut before
-                start = Pair(*(text[: limit * _LONG_WORD] for text in pair.texts))
-                tokenized = _tokenized(tokenizer, start, limit)
+                tokenized = _tokenized(tokenizer, Pair(*(text[: limit * _LONG_WORD] for text in pair.texts)), limit)
             yield replace(_encoded(tokenizer, pair, unit, tokenized), truncated=truncated)
         except InputError as error:
             yield error
@@ -169,8 +172,10 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
     for number, part in enumerate(parts):
         at = next((i for i in range(start, len(ids)) if ids[i : i + len(part)] == part), None)
         if at is None:
-            what = f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair"
-            raise InputError(what, "use a model with a fast tokenizer (tokenizer.json)")
+            raise InputError(
+                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
+                "use a model with a fast tokenizer (tokenizer.json)",
+            )
         start = at + len(part)
         sentence[at:start] = [number] * len(part)
     return sentence
@@ -206,8 +211,10 @@ def _given_words(pair: Pair, sides: Sequence[int], spans: Sequence[Span], tokeni
             is_space = number == NO_WORD and not sentence.text[slice(*spans[place])].strip()
             following = numbers[place] = following if is_space else number
         if sentence.words and all(numbers[place] == NO_WORD for place in places):
-            what = f"the tokenizer {tokenizer} gives no character offsets for its tokens that lead to the given words"
-            raise InputError(what, "leave the words out, or use a model with a fast tokenizer (tokenizer.json)")
+            raise InputError(
+                f"the tokenizer {tokenizer} gives no character offsets for its tokens that lead to the given words",
+                "leave the words out, or use a model with a fast tokenizer (tokenizer.json)",
+            )
     return tuple(numbers)
 
 

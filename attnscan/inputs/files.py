@@ -47,8 +47,10 @@ def format_of(name: str) -> str:
     suffix, _ = _suffixes(name)
     if suffix in FORMATS or (not suffix and not scheme_of(name)):
         return suffix
-    what = f"cannot tell the format of {shown(name)} from its suffix"
-    raise PairsError(what, f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without")
+    raise PairsError(
+        f"cannot tell the format of {shown(name)} from its suffix",
+        f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without",
+    )
 
 
 def path_of(name: str) -> str:
@@ -132,8 +134,10 @@ def _open(name: str, packing: str) -> Iterator[Any]:
         import fsspec
 
         if packing and packing not in fsspec.compression.compr:
-            what = f"reading {shown(name)} needs backports.zstd, which is not installed"
-            raise PairsError(what, "run: pip install 'attnscan[zstd]'")
+            raise PairsError(
+                f"reading {shown(name)} needs backports.zstd, which is not installed",
+                "run: pip install 'attnscan[zstd]'",
+            )
         with fsspec.open(name, "rb", compression=packing or None) as file, io.BufferedReader(file, _BUFFER) as stream:
             yield stream
 

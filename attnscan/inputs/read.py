@@ -103,8 +103,10 @@ def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> 
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
         return
     if b"\0" in first or first.startswith(_NO_TEXT):
-        remedy = "unpack it, call it by its format, such as .gz, .xlsx or .parquet, or pass --encoding NAME"
-        raise PairsError(f"{name} is no text: its first bytes are {first[:9]!r}", remedy)
+        raise PairsError(
+            f"{name} is no text: its first bytes are {first[:9]!r}",
+            "unpack it, call it by its format, such as .gz, .xlsx or .parquet, or pass --encoding NAME",
+        )
     may_be_windows = encoding is None
     for line in chain([first.removeprefix(codecs.BOM_UTF8)], stream):
         try:
@@ -209,8 +211,10 @@ def _cells(lines: Iterable[str], name: str, separator: str, is_quoted: bool) -> 
             return
         except csv.Error as error:
             lines_lost = f" (up to line {reader.line_num})" if reader.line_num > number else ""
-            what = f"{name}:{number}: is not valid CSV: {str(error).partition(' - ')[0]}{lines_lost}"
-            yield PairsError(what, "correct it, pass --quoting none if its quotes are text, or --skip-bad to skip it")
+            yield PairsError(
+                f"{name}:{number}: is not valid CSV: {str(error).partition(' - ')[0]}{lines_lost}",
+                "correct it, pass --quoting none if its quotes are text, or --skip-bad to skip it",
+            )
 
 
 def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
@@ -300,7 +304,6 @@ def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) 
     if len(book.sheet_names) > 1:
         note(f"{name}: its first visible sheet is read, {sheet!r}")
     frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False).replace("", None)
-    blank = frame.isna().all(axis=1)
-    rows = enumerate(zip(frame.itertuples(index=False), blank, strict=True), 1)
+    rows = enumerate(zip(frame.itertuples(index=False), frame.isna().all(axis=1), strict=True), 1)
     table = (None if is_blank else (f"{name}: row {number}", cells) for number, (cells, is_blank) in rows)
     return _table_rows(dropwhile(lambda row: row is None, table), name, reading, note)

@@ -73,8 +73,10 @@ class FileReading:
             try:
                 "".encode(self.encoding)
             except (LookupError, ValueError, TypeError):
-                what = f"there is no text encoding {str(self.encoding)[:40]!r}"
-                raise OptionError(what, "give one that Python knows, such as utf-8, cp1252 or gb18030") from None
+                raise OptionError(
+                    f"there is no text encoding {str(self.encoding)[:40]!r}",
+                    "give one that Python knows, such as utf-8, cp1252 or gb18030",
+                ) from None
 
 
 def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> Iterator[Record]:
@@ -150,11 +152,15 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
     if not wanted and (len(names) == 1 or list(names) == ["1", "2"]):  # numbers stand for names that are not known
         wanted = tuple(names)
         if re.search("[,;\t|]", names[0]):
-            what = f"the only column is {_listed(names)}, as if another separator were used"
-            raise PairsError(what, "save it as CSV or TSV, or pass --columns 1")
+            raise PairsError(
+                f"the only column is {_listed(names)}, as if another separator were used",
+                "save it as CSV or TSV, or pass --columns 1",
+            )
     if not wanted:
-        what = f"the columns are {_listed(names)}, and none is known to hold sentences"
-        raise PairsError(what, "name one or two of them with --columns, or say which, counted from 1")
+        raise PairsError(
+            f"the columns are {_listed(names)}, and none is known to hold sentences",
+            "name one or two of them with --columns, or say which, counted from 1",
+        )
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
     places = [place for place, name in enumerate(names) if _folded(name) in _LABELS and (place,) not in sentences]
@@ -180,8 +186,10 @@ def _column(names: Sequence[str], column: str, option: str) -> Column:
         return (_number(column) - 1,)
     if keys and outer in names:
         return (names.index(outer), *keys)
-    what = f"there is no column {column!r:.60}; the columns are {_listed(names)}"
-    raise PairsError(what, f"name those to read with {option}, or say which, counted from 1")
+    raise PairsError(
+        f"there is no column {column!r:.60}; the columns are {_listed(names)}",
+        f"name those to read with {option}, or say which, counted from 1",
+    )
 
 
 def _number(text: str) -> int:
@@ -290,8 +298,7 @@ def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
         columns = pick_columns(reading, names)
         rows = zip(*(map(_plain, cells[place]) for place in columns.places), strict=True)
         for row, number in zip(rows, numbers, strict=False):
-            by_place = dict(zip(columns.places, row, strict=True))
-            yield columns.record(f"row {number}", "", number, by_place)
+            yield columns.record(f"row {number}", "", number, dict(zip(columns.places, row, strict=True)))
 
 
 def _plain(item: Any) -> Any:

@@ -66,8 +66,9 @@ class Sentence:
             if any(len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag) for tag in tags.values()):
                 raise ValueError
         except (TypeError, ValueError):
-            remedy = "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word"
-            raise InputError(what, remedy) from None
+            raise InputError(
+                what, "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word"
+            ) from None
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tags", tags)
 
@@ -109,8 +110,10 @@ class Pair:
         given = (a,) if b is None else (a, b)
         for name, text in zip("AB", given, strict=False):
             if not isinstance(text, Text):
-                what = f"sentence {name} is of the class {type(text).__name__}, and not text"
-                raise InputError(what, "give a text; pairs= takes many inputs")
+                raise InputError(
+                    f"sentence {name} is of the class {type(text).__name__}, and not text",
+                    "give a text; pairs= takes many inputs",
+                )
         sentences = tuple(text if isinstance(text, Sentence) else Sentence(text) for text in given)
         object.__setattr__(self, "sentences", sentences)
         for name, text in zip("AB", self.texts, strict=False):
@@ -120,8 +123,10 @@ class Pair:
                 raise InputError(f"sentence {name} has a NUL character", "leave it out")
             if wrong := re.search("[\ud800-\udfff]", text):  # what Python makes of a byte that is no text (PEP 383)
                 what = f"sentence {name} is not valid Unicode: its character {wrong.start() + 1} is a byte"
-                remedy = "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8"
-                raise InputError(f"{what} that is not UTF-8, or half of one", remedy)
+                raise InputError(
+                    f"{what} that is not UTF-8, or half of one",
+                    "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8",
+                )
 
     @property
     def source(self) -> Pair:
@@ -262,8 +267,10 @@ class EncodedInput:
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
         """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
         if not self.spans:
-            what = "the characters of tokens are unknown: the tokenizer gives no offsets"
-            raise InputError(what, "use a model with a fast tokenizer")
+            raise InputError(
+                "the characters of tokens are unknown: the tokenizer gives no offsets",
+                "use a model with a fast tokenizer",
+            )
         places = zip(self.unit, self.sentence, self.spans, strict=True)
         return sorted(
             {unit for unit, side, (first, last) in places if side == sentence and first < end and start < last}

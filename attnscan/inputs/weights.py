@@ -50,12 +50,16 @@ class SavedWeights:
     def __post_init__(self) -> None:
         shape, length = self.attention.shape, len(self.tokens)
         if len(shape) != 4 or 0 in shape:
-            what = f"'{self.array}' has shape {list(shape)}"
-            raise WeightsError(what, "it must be [layer, head, query, key], of one input without a batch axis")
+            raise WeightsError(
+                f"'{self.array}' has shape {list(shape)}",
+                "it must be [layer, head, query, key], of one input without a batch axis",
+            )
         if shape[2:] != (length - self.source, self.source or length):
             tokens = f"{self.source} + {length - self.source}" if self.source else length
-            what = f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens"
-            raise WeightsError(what, "save the weights of one input with all of its tokens")
+            raise WeightsError(
+                f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens",
+                "save the weights of one input with all of its tokens",
+            )
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
@@ -64,8 +68,10 @@ class SavedWeights:
         for layer, head, query in wrong[:1]:
             least, total = self.attention[layer, head, query].min(), sums[layer, head, query]
             row = f"layer {layer}, head {head}, query {query} sums to {total:.6g}, and its least is {least:.6g}"
-            remedy = "save weights after the softmax, not before, and without dropout"
-            raise WeightsError(f"'{self.array}' is not softmax weights: the row of {row}", remedy)
+            raise WeightsError(
+                f"'{self.array}' is not softmax weights: the row of {row}",
+                "save weights after the softmax, not before, and without dropout",
+            )
 
 
 def write_weights(*kinds: SavedWeights) -> bytes:
@@ -157,8 +163,9 @@ def _array(arrays: Mapping[str, Any], name: str) -> NDArray[Any]:
 def _attention(arrays: Mapping[str, Any], name: str) -> NDArray[np.float32]:
     values = _array(arrays, name)
     if values.shape == (0,):
-        what = f"'{name}' is empty: sdpa shows no attention"
-        raise WeightsError(what, "load the model with attn_implementation='eager'")
+        raise WeightsError(
+            f"'{name}' is empty: sdpa shows no attention", "load the model with attn_implementation='eager'"
+        )
     if values.dtype.kind != "f":
         raise WeightsError(f"'{name}' is of type {values.dtype}", "save float16, float32 or float64")
     if values.ndim == 5 and values.shape[1] == 1:  # a batch in each layer, as transformers shows it
@@ -171,8 +178,9 @@ def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[
     """The tokens of a text, and which are special: as an array says or, if there is none, by spelling."""
     array = _array(arrays, f"{side}tokens")
     if array.ndim != 1 or array.dtype.kind != "U":
-        what = f"'{side}tokens' is of type {array.dtype} and shape {list(array.shape)}"
-        raise WeightsError(what, "save a plain list of strings")
+        raise WeightsError(
+            f"'{side}tokens' is of type {array.dtype} and shape {list(array.shape)}", "save a plain list of strings"
+        )
     tokens = tuple(array.tolist())
     if f"{side}special" in arrays:
         return tokens, _flags(arrays, f"{side}special", len(tokens))
@@ -183,8 +191,10 @@ def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[
 def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...]:
     values = _array(arrays, name)
     if values.shape != (length,) or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-        what = f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1"
-        raise WeightsError(what, f"save one 0 or 1 for each of the {length} tokens")
+        raise WeightsError(
+            f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1",
+            f"save one 0 or 1 for each of the {length} tokens",
+        )
     return tuple(values.astype(bool).tolist())
 
 

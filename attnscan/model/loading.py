@@ -174,11 +174,10 @@ def load(
         whole, has_trained_head = _load_weights(source, config, number, attention)
     whole = whole.to(place).eval()
     encoder = encoder_of(whole, source.name) if attention == "encoder" else whole
-    has_head = attention == "encoder" and has_trained_head and whole.base_model is not whole
     return LoadedModel(
         source=source,
         model=encoder,
-        masked_lm=whole if has_head else None,
+        masked_lm=whole if attention == "encoder" and has_trained_head and whole.base_model is not whole else None,
         tokenizer=tokenizer,
         device=place,
         scored=encoder if asked_for == number else copy.deepcopy(encoder).to(asked_for),
@@ -326,8 +325,10 @@ def set_languages(tokenizer: Any, name: str, source: str | None, target: str | N
     knows = f"it knows {', '.join(known[:5])} and {max(0, len(known) - 5)} others"
     for option, language in (("source", source), ("target", target)):
         if language is not None and language.strip("_") not in known:
-            what = f"the tokenizer of {name} has no language {language!r} for --{option}-language"
-            raise ModelError(what, nearest(language, known, knows))
+            raise ModelError(
+                f"the tokenizer of {name} has no language {language!r} for --{option}-language",
+                nearest(language, known, knows),
+            )
     saved = getattr(tokenizer, "init_kwargs", {})
     if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
         source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
@@ -412,21 +413,24 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
         raise no_encoder_decoder(name, attention)
     for module in model.modules():
         if type(module).__module__.startswith("torch.ao."):
-            what = "the model is quantized, and rounds an input by those beside it in a batch"
-            raise ModelError(what, "give the model as from_pretrained() returns it")
+            raise ModelError(
+                "the model is quantized, and rounds an input by those beside it in a batch",
+                "give the model as from_pretrained() returns it",
+            )
         if getattr(module, "attention_type", "") == BLOCK_SPARSE:
-            what = "the model's attention is of blocks (block_sparse), where no row is whole"
-            raise ModelError(what, "turn to full attention: set_attention_type('original_full')")
+            raise ModelError(
+                "the model's attention is of blocks (block_sparse), where no row is whole",
+                "turn to full attention: set_attention_type('original_full')",
+            )
     encoder = encoder_of(model, name) if attention == "encoder" else model
     devices = {weights.device for weights in encoder.parameters()}
     if len(devices) != 1 or devices == {torch.device("meta")}:
         where = ", ".join(sorted(map(str, devices))) or "nowhere"
         raise DeviceError(f"the model's weights are not on one device, but on {where}", "move them: model.to('cpu')")
-    has_head = attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING)
     return LoadedModel(
         source=Source(name, ""),
         model=encoder,
-        masked_lm=model if has_head else None,
+        masked_lm=model if attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING) else None,
         tokenizer=tokenizer,
         device=devices.pop(),
         scored=encoder,

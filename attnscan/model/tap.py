@@ -301,8 +301,7 @@ class _Run:
         seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
         seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
         self.visible = self.visible if torch.equal(self.visible, seen) else seen  # the same object, where it is equal
-        on_cpu = call.weights.device.type == "cpu"
-        for inputs, head_range, _ in _parts([(rows, columns)] * batch, heads, on_cpu=on_cpu):
+        for inputs, head_range, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, head_range
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
             logits = call.logits[part].float().clip(_LEAST)

@@ -112,8 +112,7 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
     moved: dict[str, Any] = {
         name: (value, *values[:-1]) for name, value in first.items() if (values := getattr(target, name))
     }
-    units = (start, *target.units)[: unit[-1] + 1]
-    return replace(target, **moved, unit=unit, units=units)
+    return replace(target, **moved, unit=unit, units=(start, *target.units)[: unit[-1] + 1])
 
 
 @contextmanager

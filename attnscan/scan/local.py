@@ -313,8 +313,9 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     for encoded in inputs:
         for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
             if sentence != SPECIAL and first >= last:
-                why = f"a token of sentence {encoded.number} has no character of it"
-                raise offsets_are_not_told(scanner.loaded.source.name, why)
+                raise offsets_are_not_told(
+                    scanner.loaded.source.name, f"a token of sentence {encoded.number} has no character of it"
+                )
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     options, batch = scanner.options, scanner.collate(inputs)
     scorer = RelationScorer(

@@ -166,11 +166,10 @@ class ScanOptions:
     @property
     def deciding(self) -> dict[str, Any]:
         """The options that decide numbers, None where they decide none; own patterns by their names and files."""
-        labelled = self.labelled or self.relations is not None
         return {
             **{name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING},
             "by": self.reading.by,
-            "special": self.reading.special if labelled else None,
+            "special": self.reading.special if self.labelled or self.relations is not None else None,
             "threshold": self.threshold if self.labelled else None,
             "patterns": ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns),
         }
@@ -181,11 +180,13 @@ class ScanOptions:
         if self.attention != "cross" and self.query != "predicts":
             raise OptionError("--query is for cross attention", "add --attention cross, or leave it out")
         if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
-            what = "--max-target-tokens is for --attention decoder, cross or all"
-            raise OptionError(what, "leave it out: no target is read")
+            raise OptionError(
+                "--max-target-tokens is for --attention decoder, cross or all", "leave it out: no target is read"
+            )
         if self.engine == "local" and (self.ray_address is not None or self.ray_workers is not None):
-            what = "--ray-address and --ray-workers are for a cluster"
-            raise OptionError(what, "add --engine ray, or leave them out")
+            raise OptionError(
+                "--ray-address and --ray-workers are for a cluster", "add --engine ray, or leave them out"
+            )
         if self.words == "spaces" and self.unit == "token":
             raise OptionError("--words spaces is for units of words", "give --unit word, too")
 

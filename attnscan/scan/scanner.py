@@ -67,8 +67,10 @@ class Scanner:
         if options.kind is not AttentionKind.ONLY and not writes_text(self.loaded.model):
             if self.loaded.given is not None or not self.loaded.model.config.is_encoder_decoder:
                 raise no_encoder_decoder(self.loaded.source.name, options.attention)
-            what = f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone"
-            raise ModelError(what, "give the model's name in place of what load() returned")
+            raise ModelError(
+                f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone",
+                "give the model's name in place of what load() returned",
+            )
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
         if options.kind is not AttentionKind.ONLY:
             self.measure, self.why_no_measure = None, "it is measured with encoders and models that only decode"
@@ -239,11 +241,14 @@ class Scanner:
         encoded = encoded or scanner.encode(pair)
         helps = scanner.helps([encoded])
         if not helps:
-            what = f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}"
-            raise ModelError(what, "use a model that was trained with a mask token, such as BERT or RoBERTa")
+            raise ModelError(
+                f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
+                "use a model that was trained with a mask token, such as BERT or RoBERTa",
+            )
         if np.isnan(helps[0].values).all():
-            what = "predictive words cannot be measured: the input has a single word"
-            raise InputError(what, "give two words or more")
+            raise InputError(
+                "predictive words cannot be measured: the input has a single word", "give two words or more"
+            )
         signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
         return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
@@ -259,8 +264,7 @@ class Scanner:
     def is_causal(self) -> bool:
         """Whether words see none behind them, found by running the model on some."""
         seen: list[bool] = []
-        inputs = self.probe("the the the")
-        self.run(inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
+        self.run(self.probe("the the the"), lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
         return not any(seen)
 
     @cached_property

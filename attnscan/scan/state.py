@@ -113,8 +113,7 @@ def scores_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Sc
 
 def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Labels:
     """The labels of every head, with its scores, by sums of pairs."""
-    scores = scores_by(sums, options, layers)
-    return labels_of(scores, sums, options.reading, options.threshold, options.seed)
+    return labels_of(scores_by(sums, options, layers), sums, options.reading, options.threshold, options.seed)
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,9 @@ def _no_target(batch: EncodedBatch) -> Tensor:
 
 def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     if unlike := [f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]:
-        what = f"parts of one scan differ: {'; '.join(unlike)}"
-        raise EngineError(what, "use the same model, options and versions on all machines")
+        raise EngineError(
+            f"parts of one scan differ: {'; '.join(unlike)}", "use the same model, options and versions on all machines"
+        )
 
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
@@ -264,7 +264,11 @@ def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any])
     """Raises: StateError for what is not equal."""
     for name in (name for name, value in ours.items() if theirs.get(name) != value):
         if name.startswith("model's "):
-            what = f"was begun with another model, or other modules of transformers: the {name} differ"
-            raise StateError(f"{path} {what}", "name the model that it was begun with, or another --state file")
-        what = f"belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}"
-        raise StateError(f"{path} {what}", "give the same options, or another --state file")
+            raise StateError(
+                f"{path} was begun with another model, or other modules of transformers: the {name} differ",
+                "name the model that it was begun with, or another --state file",
+            )
+        raise StateError(
+            f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
+            "give the same options, or another --state file",
+        )

@@ -133,8 +133,7 @@ class Session:
     def _answer(self, question: Question) -> dict[str, Any]:
         """What a page takes for an answer, with its question. Raises: as `trial`."""
         held = self.trial(question)
-        answer = answer_of(held.result, question.id, held.tokens, held.predictions)
-        return answer | {"question": question.as_json()}
+        return answer_of(held.result, question.id, held.tokens, held.predictions) | {"question": question.as_json()}
 
     def first_of(self, model: int) -> Question:
         """The question that everything begins with, to one of the models."""

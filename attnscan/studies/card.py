@@ -72,8 +72,7 @@ def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str,
     unit, sentence, reading = np.array(encoded.unit), np.array(encoded.unit_sentence), scanner.options.reading
     words = np.flatnonzero((sentence >= 0) & (np.arange(len(sentence)) >= unit[encoded.source]))
     words = words[:: -(-len(words) * len(scanner.grid()) * len(unit) // _WEIGHTS)]
-    chosen = Chosen(scanner.grid(), tuple(np.flatnonzero(np.isin(unit, words)).tolist()))
-    keeper = AttentionKeeper(chosen=chosen)
+    keeper = AttentionKeeper(chosen=Chosen(scanner.grid(), tuple(np.flatnonzero(np.isin(unit, words)).tolist())))
     sums = scanner.score([encoded], scanner.helps([encoded]), [keeper])
     attention = keeper.attention(encoded).in_words(encoded.units)
     return attention.among_words if reading.among_words else attention, columns_of(sums, reading)

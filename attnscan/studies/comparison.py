@@ -76,8 +76,10 @@ def compare(
         nonlocal skipped
         for record in records:
             if options.attention != "encoder" and record.pair.b is None:
-                what = f"{record.where} has no target, and each of the two models would write another"
-                raise InputError(what, "give pairs of source and target")
+                raise InputError(
+                    f"{record.where} has no target, and each of the two models would write another",
+                    "give pairs of source and target",
+                )
             (encoded,) = b.encode_all([record.pair])
             if isinstance(encoded, InputError):
                 skip(record, encoded, b.options, on_bad)
@@ -115,8 +117,7 @@ def compare(
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
     counts = seen.joined(skipped, 0).signature_fields
     signature_a, signature_b = (scanner.signature(**counts) for scanner in (a, b))
-    about = match, (signature_a, signature_b), least, alike
-    return Comparison((labels[0], labels[1]), se, matched, divergence, *about)
+    return Comparison((labels[0], labels[1]), se, matched, divergence, match, (signature_a, signature_b), least, alike)
 
 
 def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, str]:
@@ -125,11 +126,15 @@ def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, s
     same_tokens &= a.encode(_PROBE).model_inputs == b.encode(_PROBE).model_inputs
     if match == "nearest" and not same_tokens:
         names = f"{a.loaded.source.name} and {b.loaded.source.name}"
-        what = f"{names} use different tokens, so their weights cannot be compared"
-        raise ModelError(what, "leave out --match nearest, or compare models of one tokenizer")
+        raise ModelError(
+            f"{names} use different tokens, so their weights cannot be compared",
+            "leave out --match nearest, or compare models of one tokenizer",
+        )
     if match == "place" and a.grid() != b.grid():
-        what = f"the two models have {a.grid()} and {b.grid()} heads, which have no places in common"
-        raise ModelError(what, "--match nearest finds the most similar head of each, in models of one tokenizer")
+        raise ModelError(
+            f"the two models have {a.grid()} and {b.grid()} heads, which have no places in common",
+            "--match nearest finds the most similar head of each, in models of one tokenizer",
+        )
     if a.relation is None or b.relation is None:
         return None, "only identical words count: --no-related."
     if not same_tokens:

@@ -86,8 +86,7 @@ def explain_input(
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
     labels, keeper = scanner.classify(record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
     scanner.run(scanner.collate([encoded]).model_inputs, keeper)
-    explained = explain(scanner, [record], heads, pattern, labels=labels)
-    return replace(explained, attention=keeper.attention(encoded))
+    return replace(explain(scanner, [record], heads, pattern, labels=labels), attention=keeper.attention(encoded))
 
 
 def _measure(

@@ -117,8 +117,7 @@ def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number:
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
         words = np.flatnonzero(np.array(encoded.sentence[: encoded.source or None]) >= 0)
-        rng = np.random.default_rng([seed, number, *encoded.model_inputs["input_ids"]])
-        row[words] = rng.permutation(words)
+        row[words] = np.random.default_rng([seed, number, *encoded.model_inputs["input_ids"]]).permutation(words)
     return torch.from_numpy(order)
 
 
@@ -130,8 +129,7 @@ def changed_runs(
     if by_words is not None:
         for number in range(SHUFFLES):
             order = shuffle_words(batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number)
-            changed = move_words(inputs, order.to(batch.word.device), by_words=by_words)
-            yield SHUFFLED, partial(_show, scanner, *changed)
+            yield SHUFFLED, partial(_show, scanner, *move_words(inputs, order.to(batch.word.device), by_words=by_words))
     if not why_no_segments(scanner.loaded.model, inputs):
         for name, swapped in SEGMENTS.items():
             yield name, partial(scanner.run, with_segments(inputs, swapped=swapped))

@@ -94,8 +94,10 @@ class Loss:
         number = classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
         if not 0 <= number < config.num_labels:
             known = ", ".join(sorted(classes, key=classes.__getitem__))
-            what = f"{record.where} has the label '{label}', and the model knows {known}"
-            raise InputError(what, "correct it, or leave the column out")
+            raise InputError(
+                f"{record.where} has the label '{label}', and the model knows {known}",
+                "correct it, or leave the column out",
+            )
         return Probe(encoded, pair, truth=(number,))
 
     def _mixed(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
@@ -167,6 +169,8 @@ def measures_of(
     available = [loss for loss in losses.values() if isinstance(loss, Loss)]
     if wanted and len(available) < len(losses):
         name, why = next((name, why) for name, why in losses.items() if isinstance(why, str))
-        what = f"{name} cannot be measured with {loaded.source.name}: {why}"
-        raise ModelError(what, "leave --measure out to take what it has, or measure cls")
+        raise ModelError(
+            f"{name} cannot be measured with {loaded.source.name}: {why}",
+            "leave --measure out to take what it has, or measure cls",
+        )
     return available or measures_of(loaded, [VECTOR], seed, labelled, kind)

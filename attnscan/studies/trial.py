@@ -54,8 +54,7 @@ class Trials:
         # Of each field of a `Change`, why there can be none; empty where there can
         self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
         if scanner.options.attention != "encoder":
-            why = f"{scanner.options.attention} attention is read as it is"
-            self.available = dict.fromkeys(self.available, why)
+            self.available = dict.fromkeys(self.available, f"{scanner.options.attention} attention is read as it is")
             return
         self._by_words, fixed = changeable(scanner.exact())
         self.available |= {"positions": fixed.get(SHUFFLED, ""), "segments": fixed.get("segments_zeroed", "")}
@@ -152,8 +151,7 @@ class Trials:
 
     def _likeliest(self, probabilities: Tensor) -> tuple[tuple[str, float], ...]:
         top, ids = probabilities.topk(min(TOP, len(probabilities)))
-        texts = token_texts(self._scanner.loaded.tokenizer, ids.tolist())
-        return tuple(zip(texts, top.tolist(), strict=True))
+        return tuple(zip(token_texts(self._scanner.loaded.tokenizer, ids.tolist()), top.tolist(), strict=True))
 
 
 def _switch_off(change: Change, layer: int, output: Tensor) -> None:
