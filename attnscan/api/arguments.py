@@ -14,8 +14,8 @@ from attnscan.errors import InputError, OptionError, PairsError, check_known, ne
 from attnscan.inputs import read as files
 from attnscan.inputs.annotations import Alignments
 from attnscan.inputs.files import STDIN, format_of, scheme_of
-from attnscan.inputs.records import FileReading, objects_in
-from attnscan.inputs.sentence import Pair, Record, Text
+from attnscan.inputs.records import FileReading, OnBad, objects_in
+from attnscan.inputs.sentence import EncodedInput, Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
 from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
@@ -23,7 +23,6 @@ from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
 
 if TYPE_CHECKING:
-    from attnscan.inputs.sentence import EncodedInput
     from attnscan.scan.scanner import Scanner
 
 File = str | os.PathLike[str]
@@ -69,7 +68,6 @@ SCAN: dict[str, tuple[str, ...]] = {
     "load": ("device", "dtype", "source_language", "target_language"),
 }
 """The options of `ScanOptions` that a function takes, and so its command."""
-OnBad = Callable[[InputError], None]
 Links = str | os.PathLike[str] | Sequence[str] | None
 """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
 _MOST_NOTED = 3  # bad records that are told of; the others are counted

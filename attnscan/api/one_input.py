@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, Literal, overload
+
+from numpy.typing import ArrayLike
 
 from attnscan.api.arguments import (
     Call,
@@ -29,10 +31,7 @@ from attnscan.results.terms import Heads, Side
 from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]"
+Weights = str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]
 """A file `.npz`, or the arrays that it would hold."""
 
 

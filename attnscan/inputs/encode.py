@@ -275,8 +275,7 @@ def decode_tokens(tokenizer: Any, tokens: list[str]) -> list[str]:
 def _byte_level_decoder(tokenizer: Any) -> Any:
     """The function that makes text of a list of byte-level tokens; None for a tokenizer of another kind."""
     decoder: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    is_byte_level = decoder is not None and b'"ByteLevel"' in decoder.__getstate__()
-    return decoder.decode if is_byte_level else None
+    return decoder.decode if decoder is not None and b'"ByteLevel"' in decoder.__getstate__() else None
 
 
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:

@@ -65,8 +65,9 @@ def _read_files(files: Sequence[str], reading: FileReading, on_bad: OnBad | None
 def shipped_pairs() -> Iterator[Record]:
     """The 102 pairs that attnscan ships."""
     with (Path(__file__).parent / "data" / "pairs.csv").open(encoding="utf-8", newline="") as lines:
-        rows = _text_rows(lines, "attnscan/inputs/data/pairs.csv", ".csv", FileReading(), lambda _: None)
-        yield from good_records(rows, None)
+        yield from good_records(
+            _text_rows(lines, "attnscan/inputs/data/pairs.csv", ".csv", FileReading(), lambda _: None), None
+        )
 
 
 def random_pairs(seed: int = 0) -> Iterator[Record]:

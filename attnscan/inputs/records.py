@@ -37,7 +37,7 @@ COLUMNS = (
 """The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
 
 Quoting = Literal["auto", "csv", "none"]
-OnBad = Callable[[PairsError], None]  # is handed each bad record in place of an error; reading goes on after it
+OnBad = Callable[[InputError], object]  # is handed each bad record in place of an error; reading goes on after it
 Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
 _LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
 
@@ -237,7 +237,7 @@ class Objects:
     total: int | None
     """How many pairs there are, if that is known without reading them."""
 
-    def records(self, on_bad: Callable[[InputError], None] | None = None) -> Iterator[Record]:
+    def records(self, on_bad: OnBad | None = None) -> Iterator[Record]:
         """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped."""
         items = iter(self.items)
         first = list(islice(items, 1))

@@ -61,9 +61,9 @@ class Sentence:
                 for name, values in dict[str, Any](self.tags).items()
             }
             bounds = [0, *chain.from_iterable(words), len(self.text)]
-            if bounds != sorted(bounds):
-                raise ValueError
-            if any(len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag) for tag in tags.values()):
+            if bounds != sorted(bounds) or any(
+                len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag) for tag in tags.values()
+            ):
                 raise ValueError
         except (TypeError, ValueError):
             raise InputError(
@@ -114,8 +114,9 @@ class Pair:
                     f"sentence {name} is of the class {type(text).__name__}, and not text",
                     "give a text; pairs= takes many inputs",
                 )
-        sentences = tuple(text if isinstance(text, Sentence) else Sentence(text) for text in given)
-        object.__setattr__(self, "sentences", sentences)
+        object.__setattr__(
+            self, "sentences", tuple(text if isinstance(text, Sentence) else Sentence(text) for text in given)
+        )
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")

@@ -16,8 +16,12 @@ from attnscan.errors import WeightsError
 from attnscan.inputs.encode import is_punctuation, spelled_units
 from attnscan.inputs.sentence import PADDING, SPECIAL, EncodedInput, QuerySide, Unit
 
-_OF_MASKED_MODELS = "[CLS] [SEP] [BOS] [EOS] <cls> <sep> <bos> <eos> <s> </s>"
-DELIMITERS = frozenset(f"{_OF_MASKED_MODELS} <|endoftext|> <|begin_of_text|> <|end_of_text|>".split())
+DELIMITERS = frozenset(
+    (
+        *("[CLS]", "[SEP]", "[BOS]", "[EOS]", "<cls>", "<sep>", "<bos>", "<eos>", "<s>", "</s>"),
+        *("<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"),
+    )
+)
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
 PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,21 +31,13 @@ from attnscan.model.writing import writes_text
 from attnscan.results.terms import IN_MEMORY, AttentionName
 from attnscan.text import counted, plain
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 BLOCK_SPARSE = "block_sparse"
 """What Big Bird calls its own attention; in its first run on a short input it turns to full attention for good."""
-Model: TypeAlias = "str | os.PathLike[str] | LoadedModel | PreTrainedModel | None"
-"""A hub id, a directory, `bundled`, None for the default, what `load` returns, or a model that is in memory."""
-Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"  # of a model that is in memory
 _in_use: WeakKeyDictionary[torch.nn.Module, Any] = WeakKeyDictionary()
 """Held by whoever runs a caller's model, which is in one mode and has one attention at a time."""
 TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 _BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
 """How names end that older versions of transformers saved, and that are no weights."""
-
-
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
 """In a batch: what stays in a CPU's last cache beside the weights, or keeps another device busy."""
@@ -163,8 +155,8 @@ def load(
         from transformers import AutoConfig, AutoTokenizer
 
         if source.revision is None and not Path(source.location).is_dir():  # so that all files are of one commit
-            commit = Path(snapshot_download(source.location, allow_patterns="config.json")).name
-            source = replace(source, revision=commit)
+            snapshot = snapshot_download(source.location, allow_patterns="config.json")
+            source = replace(source, revision=Path(snapshot).name)
         config = AutoConfig.from_pretrained(**source.arguments)
         if getattr(config, "attention_type", "") == BLOCK_SPARSE:
             config.attention_type = "original_full"

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attnscan.errors import ModelError
+from attnscan.results.terms import pd
 from attnscan.text import hashed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -54,8 +52,11 @@ class Source:
     @property
     def arguments(self) -> dict[str, Any]:
         """What transformers is given: the place, one commit of it, and that no code of the model's is to run."""
-        where = {"pretrained_model_name_or_path": self.location, "revision": self.revision or "main"}
-        return {**where, "trust_remote_code": False}
+        return {
+            "pretrained_model_name_or_path": self.location,
+            "revision": self.revision or "main",
+            "trust_remote_code": False,
+        }
 
 
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
@@ -194,10 +195,8 @@ class Catalog:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a model."""
-        import pandas as pd
-
-        entries = pd.DataFrame(self.entries)
-        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
+        # Whole numbers, even where one is unknown
+        return pd.DataFrame(self.entries).astype({"layers": "Int64", "heads": "Int64"})
 
     @property
     def ready(self) -> list[str]:

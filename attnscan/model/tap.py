@@ -315,8 +315,7 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
     ids, present = inputs[f"{text}input_ids"], inputs.get(f"{text}attention_mask")
     if present is None:
         return [ids.shape[1]] * len(ids)
-    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-    return list((places * (present != 0)).amax(1).clip(1).tolist())
+    return list((torch.arange(1, ids.shape[1] + 1, device=ids.device) * (present != 0)).amax(1).clip(1).tolist())
 
 
 def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
@@ -395,9 +394,8 @@ class AttentionKeeper:
         """All of it, once every block has come."""
         assert self._grid is not None
         kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
-        about = {name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")}
         return Attention(
-            **about,
+            **{name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")},
             weights=kept["weights"],
             visible=self._visible,
             query=kept.get("query"),

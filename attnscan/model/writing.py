@@ -18,9 +18,6 @@ from attnscan.inputs.encode import encode_pairs, token_texts, tokenize
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, QuerySide, Sentence, Unit
 from attnscan.model.running import failure, quiet_transformers
 
-Shift = Callable[[list[int]], list[int]]
-"""What a model makes of a target's token ids for its decoder to read."""
-
 
 def writes_text(model: Any) -> bool:
     """Whether a model is an encoder-decoder that reads and writes text."""
@@ -63,11 +60,18 @@ def _beginning(model: Any, tokenizer: Any) -> list[int]:
 
 
 def encode_translations(
-    tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool, shift: Shift, query: QuerySide | None
+    tokenizer: Any,
+    pairs: Sequence[Pair],
+    unit: Unit,
+    limit: int,
+    truncate: bool,
+    shift: Callable[[list[int]], list[int]],
+    query: QuerySide | None,
 ) -> Iterator[EncodedInput | InputError]:
     """Tokenize sources and targets for cross attention or, without a `query`, targets as the decoder reads them.
 
     For cross attention, the target's tokens stand behind the source's: those that its positions predict, or read.
+    `shift` makes of a target's token ids what the decoder reads.
     Raises: ModelError if the decoder is not given a target's tokens one place later.
     """
     sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)

@@ -150,8 +150,14 @@ class ScanOptions:
 
     def of_trees(self, *, subtypes: bool = False) -> ScanOptions:
         """These for sentences with trees, whose words are those of a treebank."""
-        relations: Relations = "subtypes" if subtypes else "universal"
-        return replace(self, unit="word", related=False, predictive="off", labelled=False, relations=relations)
+        return replace(
+            self,
+            unit="word",
+            related=False,
+            predictive="off",
+            labelled=False,
+            relations="subtypes" if subtypes else "universal",
+        )
 
     def of_attention(self, *, causal: bool) -> ScanOptions:
         """These with the patterns of causal models, if the attention is causal and no certain patterns were asked for.

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,12 +24,9 @@ from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import Place
 from attnscan.results.files import begun, check_suffix, check_writable, explained, is_stream, settle
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import AttentionKind, Grid, Signature
+from attnscan.results.terms import AttentionKind, Grid, Signature, pd
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import KINDS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 
@@ -41,8 +38,6 @@ def pair_frame(
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
-    import pandas as pd
-
     pair, layer, head, pattern = rows = np.nonzero(sums["every_key.n"] > 0)
     columns: dict[str, Any] = {
         "file": pd.Categorical(np.array([_readable(place.file) for place in places])[pair]),

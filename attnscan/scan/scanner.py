@@ -62,8 +62,9 @@ class Scanner:
             self.loaded = source
         else:
             languages = options.source_language, options.target_language
-            chosen = source or choose(options.model)
-            self.loaded = load(chosen, options.device, options.dtype, options.attention, languages)
+            self.loaded = load(
+                source or choose(options.model), options.device, options.dtype, options.attention, languages
+            )
         if options.kind is not AttentionKind.ONLY and not writes_text(self.loaded.model):
             if self.loaded.given is not None or not self.loaded.model.config.is_encoder_decoder:
                 raise no_encoder_decoder(self.loaded.source.name, options.attention)
@@ -110,8 +111,9 @@ class Scanner:
 
     def exact(self) -> Scanner:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
-        exact = replace(self.loaded, scored=self.loaded.model)
-        return self.changed(relation=self.relation, loaded=exact, tap=self._exact_tap)
+        return self.changed(
+            relation=self.relation, loaded=replace(self.loaded, scored=self.loaded.model), tap=self._exact_tap
+        )
 
     def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
         """Tell what runs now, how much of it is done, and how much there is."""
@@ -167,8 +169,9 @@ class Scanner:
         whole = [pair if pair.b is not None else write(pair) for pair in pairs]
         there = [pair for pair in whole if isinstance(pair, Pair)]
         truncate, query = options.on_long == "truncate", options.query if options.attention == "cross" else None
-        shift = partial(shift_right, model)
-        encoded = encode_translations(tokenizer, there, options.unit, limit, truncate, shift, query)
+        encoded = encode_translations(
+            tokenizer, there, options.unit, limit, truncate, partial(shift_right, model), query
+        )
         for pair in whole:
             read = next(encoded) if isinstance(pair, Pair) else pair
             if isinstance(read, EncodedInput):

@@ -58,8 +58,12 @@ class Seen:
     @property
     def signature_fields(self) -> dict[str, Any]:
         """The fields of a signature that count records."""
-        counts = {"pairs_read": self.read, "pairs_truncated": self.truncated, "pairs_skipped": self.skipped}
-        return {"input_hash": self.digest, **counts}
+        return {
+            "input_hash": self.digest,
+            "pairs_read": self.read,
+            "pairs_truncated": self.truncated,
+            "pairs_skipped": self.skipped,
+        }
 
     def and_then(
         self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0

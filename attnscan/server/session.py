@@ -120,8 +120,7 @@ class Session:
 
     def trial(self, question: Question) -> Trial:
         """The answer to a question, by the model if it is not held. Raises: as `Loaded.run`."""
-        held = self._held.pop(question.id, None) or self.models[question.model].run(question)
-        self._held[question.id] = held
+        self._held[question.id] = held = self._held.pop(question.id, None) or self.models[question.model].run(question)
         for name in [*self._held][:-_MOST_HELD]:
             del self._held[name]
         return held

@@ -85,8 +85,16 @@ def ablate(
         for (row, quantity), head_set in product(enumerate(QUANTITIES[loss.name]), sets):
             numbers = [distinct.index(heads) for heads in ((), head_set.heads, *head_set.controls)]
             effects.append(_effect(head_set, quantity, sums[:, row, numbers], n[:, row]))
-    about = grid, request.replace, request.draws, chosen_by, chose, read_in_all - chose
-    return Ablation(tuple(effects), *about, scanner.signature(**all_seen.signature_fields))
+    return Ablation(
+        tuple(effects),
+        grid,
+        request.replace,
+        request.draws,
+        chosen_by,
+        chose,
+        read_in_all - chose,
+        scanner.signature(**all_seen.signature_fields),
+    )
 
 
 def requested_sets(

@@ -53,8 +53,9 @@ def cards(
             weight, n = (float(sums[name][0, *head.place, column]) for name in ("weight", "n"))
             if n >= _FEWEST:
                 row, key = divmod(int((shares[1 + number] - shares[0]).argmax()), shares.shape[2])
-                texts = encoded.units, encoded.known_pair.texts
-                examples[number].append(Example(weight / n, attention.rows[row], key, *texts))
+                examples[number].append(
+                    Example(weight / n, attention.rows[row], key, encoded.units, encoded.known_pair.texts)
+                )
         scanner.tell("looking at heads, by pairs", done, len(inputs))
     links, made = _links(cells, len(heads)), []
     for number, head in enumerate(heads):

@@ -53,8 +53,14 @@ def similar(
         raise no_pair("to compare heads by")
     apart, counts = total.sums["apart"], total.sums["queries"]
     labels = labels_by(total.sums, scanner.options, scanner.grid().layers)
-    about = labels, int(counts.sum()), scanner.signature(**seen.signature_fields), within
-    return Similarity(ratio(apart, counts), error(residuals(apart, counts)), *about)
+    return Similarity(
+        ratio(apart, counts),
+        error(residuals(apart, counts)),
+        labels,
+        int(counts.sum()),
+        scanner.signature(**seen.signature_fields),
+        within,
+    )
 
 
 def compare(

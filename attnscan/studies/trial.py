@@ -31,8 +31,11 @@ from attnscan.studies.interventions import (
 )
 
 _NOTHING = Change()
-_HEADS: tuple[tuple[PredictionKind, TaskHead], ...]
-_HEADS = ("words", "masked-lm"), ("next-sentence", "next-sentence"), ("classes", "classifier")
+_HEADS: dict[PredictionKind, TaskHead] = {
+    "words": "masked-lm",
+    "next-sentence": "next-sentence",
+    "classes": "classifier",
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Trials:
             scanner.exact().tap.output(scanner.probe(), partial(_switch_off, _NOTHING))
         except CaptureError as error:
             self.available["off"] = error.what
-        for kind, name in _HEADS:
+        for kind, name in _HEADS.items():
             whole = task_head(loaded, name)
             if not isinstance(whole, str):
                 self._ways[kind] = whole, Tap(loaded.model if kind == "words" else whole.base_model)
