@@ -57,13 +57,6 @@ def page(tab: Page) -> Iterator[Page]:
     tab.unroute_all(behavior="ignoreErrors")
 
 
-@pytest.fixture
-def phone(browser: Browser, address: str, troubles: list[str]) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 360, "height": 780}, has_touch=True, is_mobile=True)
-    yield watched(context.new_page(), troubles, address)
-    context.close()
-
-
 def visit(page: Page, address: str) -> Page:
     return answered(load_anew(page, address if "#" in address else f"{address}#view=head&special=in"))
 
@@ -151,7 +144,7 @@ class TestTyping:
 
 
 class TestChanges:
-    def test_a_hidden_word_is_predicted(self, page: Page, address: str) -> None:
+    def test_a_hidden_word_is_predicted_and_stays_hidden_when_others_change(self, page: Page, address: str) -> None:
         """The toy's only head that matters knows each word from the one before it."""
         visit(page, f"{address}?model=1#view=head&special=in&a={sentence(5).replace(' ', '+')}&b=")
         expect(page.locator("#predictions")).to_contain_text("hide a word")
@@ -169,8 +162,6 @@ class TestChanges:
         truth = page.locator("#predictions tr.truth td")
         assert float(truth.nth(0).inner_text()) == before > 0.5
         assert float(truth.nth(1).inner_text()) < 0.1
-
-    def test_hidden_words_stay_hidden_when_others_change(self, page: Page, address: str) -> None:
         visit(page, address).click("#words button >> nth=13")
         expect(page.locator("#queries")).to_contain_text("[MASK]")
         page.fill("#sentence-a", "Yesterday evening I went to the store.")
@@ -255,7 +246,9 @@ class TestComingBack:
 
 
 class TestOtherHands:
-    def test_by_touch_at_360_pixels(self, phone: Page, address: str) -> None:
+    def test_by_touch_at_360_pixels(self, browser: Browser, troubles: list[str], address: str) -> None:
+        context = browser.new_context(viewport={"width": 360, "height": 780}, has_touch=True, is_mobile=True)
+        phone = watched(context.new_page(), troubles, address)
         visit(phone, address).fill("#sentence-b", "")
         expect(phone.locator("#queries button")).to_have_count(8)
         phone.tap("#changes summary >> nth=0")
@@ -267,6 +260,7 @@ class TestOtherHands:
         assert phone.evaluate("document.documentElement.scrollWidth") == 360
         chips = "[...document.querySelectorAll('#words button:enabled')]"
         phone.wait_for_function(f"() => {chips}.length && {chips}.every(chip => chip.offsetHeight >= 24)")
+        context.close()
 
     def test_by_keyboard_alone(self, page: Page, address: str) -> None:
         visit(page, address)

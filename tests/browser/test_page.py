@@ -122,13 +122,6 @@ def marks_of(labels: Labels) -> list[str]:
     return [letter(str(name)) + "?" * bool(unsure) for name, unsure in heads]
 
 
-def spoken_labels(shown: Page) -> list[str]:
-    """What each head of the map does, as screen readers hear it, without numbers and doubts."""
-    settle(shown)
-    spoken = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
-    return [re.sub(r", (not sure|rests on special tokens)", "", text).split(", ", 1)[1] for text in spoken]
-
-
 def expect_address(page: Page, *parts: str) -> None:
     """Wait until the address, of which the browser tells after an event, has these parts in this order."""
     expect(page).to_have_url(re.compile(".*".join(map(re.escape, parts))))
@@ -195,7 +188,10 @@ class TestModelView:
         for reading in ("words", "carried", "weight", "carried-words"):
             turn(shown, reading)
             labels = labels_of(result, reading)
-            assert spoken_labels(shown) == [words(str(name)) for name in labels.among_words.flat]
+            spoken = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
+            doubts = r", (not sure|rests on special tokens)"
+            heard = [re.sub(doubts, "", label).split(", ", 1)[1] for label in spoken]
+            assert heard == [words(str(name)) for name in labels.among_words.flat]
             assert texts(shown.locator("#thumbnails .caption > span")) == marks_of(labels)
             expect(shown.locator("#summary")).to_contain_text(summary(result.with_reading(*READINGS[reading])))
             resting = str((labels.label == "delimiter").sum())
@@ -209,7 +205,9 @@ class TestModelView:
                 strongest = found[found[:, 3].argmax(), :3]
                 np.testing.assert_allclose(strongest, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
 
-    def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: Article) -> None:
+    def test_heads_are_ordered_by_a_pattern_and_one_pattern_or_habit_stands_out_in_every_view(
+        self, opened: Open, article_page: Path, article: Article
+    ) -> None:
         shown = opened(article_page, "#by=weight&special=in")
         shown.select_option("#order", "next-word")
         scores = np.sort(article[0].with_reading("weight", "in").table.score[..., 0].ravel())[::-1]
@@ -218,11 +216,7 @@ class TestModelView:
             go(shown, f"#order=delimiter&{address_of(reading)}")
             order = article[0].with_reading(*READINGS[reading]).order("delimiter")
             assert texts(shown.locator("#thumbnails b")) == [article[1].grid[number].name for number in order]
-
-    def test_one_pattern_or_habit_stands_out_in_every_view(
-        self, opened: Open, article_page: Path, article: Article
-    ) -> None:
-        shown = opened(article_page)
+        go(shown, "#by=weight&special=out")
         for name in ("next-word", "next-3"):
             shown.click(f"#legend button[value='{name}']")
             count = int((article[0].labels.among_words == name).sum())

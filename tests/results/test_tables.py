@@ -5,7 +5,6 @@ import io
 import json
 import math
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -173,11 +172,6 @@ class TestParquet:
         back = pd.read_parquet(io.BytesIO(render(frame, "parquet")))
         pd.testing.assert_frame_equal(back, frame)
         assert back["entropy"][1] == frame["entropy"][1] != round(frame["entropy"][1], DECIMALS)
-
-    def test_without_its_library_it_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(OutputError, match=r"pip install 'attnscan\[parquet\]'"):
-            render(two_heads(), "parquet")
 
 
 def test_whole_numbers_stay_whole_where_one_is_missing() -> None:

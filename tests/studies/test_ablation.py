@@ -60,6 +60,7 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
     assert carrier.se == pytest.approx(0, abs=1e-4)
     assert (carrier.n, carrier.pairs) == (sum(max(1, round(0.15 * length)) for length in LENGTHS), len(LENGTHS))
     assert other_layer.effect == pytest.approx(0, abs=1e-5)
+    assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
 
 
 def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
@@ -70,10 +71,6 @@ def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ab
     assert useless.effect == pytest.approx(-(LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
     assert useless.spread == pytest.approx((LOSS_WITHOUT - LOSS) / 3**0.5, abs=1e-4)
     assert useless.se == pytest.approx((LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
-
-
-def test_the_ranks_of_the_head_that_carries_the_answer_and_of_those_that_do_not(worth: Ablation) -> None:
-    assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
 
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
