@@ -66,14 +66,14 @@ class Effect:
     @classmethod
     def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
         """Work it out from the `values` of the intact model, without the set, and without each of its controls."""
-        intact, ablated, *others = values
+        intact, ablated, *controls = values
         ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1
-        control = float(np.mean(others)) if others else math.nan
-        spread = float(np.std(others, ddof=1)) if len(others) > 1 else math.nan
+        control = float(np.mean(controls)) if controls else math.nan
+        spread = float(np.std(controls, ddof=1)) if len(controls) > 1 else math.nan
         loss, least = sign * (ablated - control), sign * ablated - _ROUNDING * abs(ablated)
-        rank = math.nan if math.isnan(loss) else 1 + sum(sign * other >= least for other in others)
-        numbers = ablated - control, se, loss, float(half_width(se, pairs)), rank, rank / (len(others) + 1)
-        return cls(off, quantity, intact, ablated, tuple(others), control, spread, *numbers, n, pairs)
+        rank = math.nan if math.isnan(loss) else 1 + sum(sign * value >= least for value in controls)
+        numbers = ablated - control, se, loss, float(half_width(se, pairs)), rank, rank / (len(controls) + 1)
+        return cls(off, quantity, intact, ablated, tuple(controls), control, spread, *numbers, n, pairs)
 
     @property
     def leads(self) -> bool:

@@ -47,12 +47,12 @@ class Selection:
         Raises: OptionError, SelectionError for tokens that are not there.
         """
         if source and (self.from_ or self.to):
-            what = "in cross attention the target asks and the source is read"
-            raise OptionError(what, "leave out the sentences to look from and to")
+            message = "in cross attention the target asks and the source is read"
+            raise OptionError(message, "leave out the sentences to look from and to")
         keys = _within(range(source or len(tokens)), segments, self.to, self.window)
         if self.token is not None:
-            named = [source + token_named(self.token, tokens[source:])]
-            return _within(named, segments, self.from_, None), keys
+            queries = [source + token_named(self.token, tokens[source:])]
+            return _within(queries, segments, self.from_, None), keys
         return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window), keys
 
     def chosen(
@@ -82,9 +82,9 @@ def _within(
     first, last = window or (0, len(segments) - 1)
     within = tuple(i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]]))
     if not within:
-        where = f" of sentence {sentence}" if sentence else ""
+        of_sentence = f" of sentence {sentence}" if sentence else ""
         remedy = f"the input has tokens 0 to {len(segments) - 1}"
-        raise SelectionError(f"no token{where} is within what was asked for", remedy)
+        raise SelectionError(f"no token{of_sentence} is within what was asked for", remedy)
     return within
 
 
@@ -144,10 +144,10 @@ class Attention:
 
     def place(self, named: HeadLike) -> tuple[int, int]:
         """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
-        head, kept = self.grid.head(named), None if self.chosen is None else self.chosen.heads
-        if kept is not None and head not in kept:
+        head, heads = self.grid.head(named), None if self.chosen is None else self.chosen.heads
+        if heads is not None and head not in heads:
             raise SelectionError(f"the weights of {head.name} were not kept", "name it among the heads that are wanted")
-        return head.place if kept is None else (0, kept.index(head))
+        return head.place if heads is None else (0, heads.index(head))
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
@@ -183,12 +183,12 @@ class Attention:
             return self
         unit, rows = np.array(self.unit), list(self.rows)
         into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
-        kept = np.unique(unit[rows])
-        mean = into[rows][:, kept].T
+        units = np.unique(unit[rows])
+        mean = into[rows][:, units].T
         weights = carried_shares(mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1))
         first = into.argmax(0)
         sentence, segments = (tuple(np.array(of)[first].tolist()) for of in (self.sentence, self.segments))
-        chosen = self.chosen and replace(self.chosen, rows=tuple(kept.tolist()))
+        chosen = self.chosen and replace(self.chosen, rows=tuple(units.tolist()))
         changes: dict[str, Any] = {"tokens": tuple(words), "sentence": sentence, "segments": segments, "chosen": chosen}
         changes |= {"weights": weights.astype(np.float32), "source": int(unit[self.source]) if self.source else 0}
         return replace(self, visible=None, query=None, key=None, norms=None, unit=(), **changes)
@@ -228,6 +228,6 @@ def carried_shares(weights: NDArray[Any], norms: NDArray[Any]) -> NDArray[Any]:
     Source: Kobayashi et al. 2020, https://aclanthology.org/2020.emnlp-main.574
     """
     amounts = weights * norms[..., None, :]
-    whole = amounts.sum(-1, keepdims=True)
-    shares: NDArray[Any] = np.divide(amounts, whole, out=np.zeros_like(amounts), where=whole != 0)
+    totals = amounts.sum(-1, keepdims=True)
+    shares: NDArray[Any] = np.divide(amounts, totals, out=np.zeros_like(amounts), where=totals != 0)
     return shares

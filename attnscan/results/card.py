@@ -49,21 +49,21 @@ class Card:
         table, patterns = self.ranking.table, dict[str, dict[str, Any]]()
         arrays = {"score": table.score, "chance": table.chance, "low": table.interval[0], "high": table.interval[1]}
         for p, name in enumerate(self.ranking.scores.patterns):
-            numbers = {what: float(values[(*self.head.place, p)]) for what, values in arrays.items()}
+            numbers = {column: float(values[(*self.head.place, p)]) for column, values in arrays.items()}
             rank = None if np.isnan(numbers["score"]) else self.ranking.labels.numbers(name, self.head).rank
             patterns[name] = {**numbers, "rank": rank}
         return patterns
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        labels, why, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
+        labels, explanation, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
         columns, numbers = labels.columns(()), labels.numbers(self.told_by, self.head)
         row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS}}
         row |= {"chance": numbers.chance, "rank": numbers.rank}
         row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
         row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)}
-        row |= {"as_it_is": why["score"], **why[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]]}
-        return row if self.syntax is None else row | self.syntax.said_of(self.head)
+        row |= {"as_it_is": explanation["score"], **explanation[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]]}
+        return row if self.syntax is None else row | self.syntax.head_columns(self.head)
 
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
@@ -92,9 +92,9 @@ class Cards:
         """Every head, by the same pairs."""
         return self.cards[0].ranking
 
-    def __getitem__(self, named: HeadLike) -> Card:
+    def __getitem__(self, head: HeadLike) -> Card:
         """One head's. Raises: SelectionError if the model has no such head; KeyError if it has no card."""
-        return {card.head: card for card in self.cards}[self.ranking.grid.head(named)]
+        return {card.head: card for card in self.cards}[self.ranking.grid.head(head)]
 
     def __repr__(self) -> str:
         return f"Cards of {', '.join(card.head.name for card in self.cards)}"
@@ -138,6 +138,6 @@ class Checkpoint:
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
 
 
-def answers(why_not: Mapping[str, str | None]) -> dict[str, str]:
+def answers(reasons: Mapping[str, str | None]) -> dict[str, str]:
     """`yes`, or `no: ` and why not."""
-    return {name: "yes" if why is None else f"no: {why}" for name, why in why_not.items()}
+    return {name: "yes" if reason is None else f"no: {reason}" for name, reason in reasons.items()}

@@ -38,7 +38,7 @@ class Similarity:
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like a head, nearest first."""
         order = np.argsort(self.divergence[head], kind="stable").tolist()
-        return [other for other in order if other != head][:count]
+        return [neighbour for neighbour in order if neighbour != head][:count]
 
     def closest(self, count: int) -> list[tuple[int, int]]:
         """The pairs of heads that are most alike, nearest first."""
@@ -65,21 +65,21 @@ class Similarity:
         A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
         classical scaling gives principal components, exactly. Shape: [head, 2].
         """
-        apart, places = self.divergence, np.zeros((len(self.divergence), 2))
-        centred = apart - apart.mean(0) - apart.mean(1)[:, None] + apart.mean()
+        distances, places = self.divergence, np.zeros((len(self.divergence), 2))
+        centred = distances - distances.mean(0) - distances.mean(1)[:, None] + distances.mean()
         values, vectors = (part[..., :-3:-1] for part in np.linalg.eigh(-centred / 2))
         places[:, : len(values)] = np.sqrt(values.clip(0)) * vectors
         places *= np.sign(places[np.abs(places).argmax(0), range(2)])  # an axis could as well point the other way
-        total = float(apart.sum()) / (2 * len(apart))
+        total = float(distances.sum()) / (2 * len(distances))
         return places, float(values.clip(0).sum()) / total if total else float("nan")
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
         numbers, columns = range(len(self.grid)), dict[str, Any]()
-        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1):
-            columns[f"nearest_{rank}"] = [self.grid[other].name for other in others]
-            columns[f"divergence_{rank}"] = self.divergence[numbers, others]
-            columns[f"se_{rank}"] = self.se[numbers, others]
+        for rank, neighbours in enumerate(zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1):
+            columns[f"nearest_{rank}"] = [self.grid[neighbour].name for neighbour in neighbours]
+            columns[f"divergence_{rank}"] = self.divergence[numbers, neighbours]
+            columns[f"se_{rank}"] = self.se[numbers, neighbours]
         return self._frame(columns, heads)
 
     def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:
@@ -139,8 +139,8 @@ class Comparison:
         columns |= {"divergence": self.divergence, "p": p, "fdr": rates}
         columns |= {"label_a_stays": a.label_stays, "label_b_stays": b.label_stays[at]}
         columns["survives"] = (rates <= FALSE_DISCOVERIES) & (np.abs(difference) >= self.least)  # false for NaN
-        whole = {n: np.broadcast_to(v.reshape(*shape, -1), p.shape) for n, v in (self.grid.columns() | columns).items()}
-        rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in whole.items()}
+        cells = {n: np.broadcast_to(v.reshape(*shape, -1), p.shape) for n, v in (self.grid.columns() | columns).items()}
+        rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in cells.items()}
         models = {"model_a": self.signatures[0].model, "model_b": self.signatures[1].model}
         return pd.DataFrame({**models, "pattern": np.repeat(self.patterns, len(self.grid)), **rows})
 
@@ -171,7 +171,7 @@ class Comparison:
         """The rows of some patterns and heads, as `of` chooses them."""
         patterns = patterns or self.patterns
         frame = pd.concat([self.of(name, heads, top) for name in patterns], ignore_index=True)
-        frame.attrs = {f"signature_{x}": asdict(own) for x, own in zip("ab", self.signatures, strict=True)}
+        frame.attrs = {f"signature_{x}": asdict(signature) for x, signature in zip("ab", self.signatures, strict=True)}
         frame.attrs |= {"match": self.match, "least": self.least, "alike": self.alike}
         correlations = {name: self.correlation(name) for name in patterns}
         frame.attrs["rank_correlation"] = {n: None if np.isnan(rho) else rho for n, rho in correlations.items()}

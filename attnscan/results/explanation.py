@@ -53,12 +53,12 @@ class Explanations:
 
     __repr__ = described
 
-    def __getitem__(self, named: HeadLike) -> pd.Series[Any]:
+    def __getitem__(self, name: HeadLike) -> pd.Series[Any]:
         """One head's row: of the pattern asked for, else of its own, else of the one that it comes nearest to.
 
         Raises: SelectionError if the model has no such head.
         """
-        head = self.labels.grid.head(named)
+        head = self.labels.grid.head(name)
         return self.row(head, self.pattern or self.labels.nearest_pattern(head))
 
     def row(self, head: Head, name: str) -> pd.Series[Any]:
@@ -108,11 +108,11 @@ def sign(row: pd.Series[Any], measure: str) -> str:
 
     Within the interval that holds the value of one further rotation 95 times in 100, by Student's t.
     """
-    own, rotated, sd = (row[f"{measure}{of}"] for of in ("", "_rotated", "_rotated_sd"))
+    value, rotated, sd = (row[f"{measure}{of}"] for of in ("", "_rotated", "_rotated_sd"))
     reach = float(half_width(sd * (1 + 1 / ROTATIONS) ** 0.5, ROTATIONS)) + 1e-9
-    if np.isnan(own - rotated):
+    if np.isnan(value - rotated):
         return ""
-    return "<" if own < rotated - reach else ">" if own > rotated + reach else "≈"
+    return "<" if value < rotated - reach else ">" if value > rotated + reach else "≈"
 
 
 def effects(row: pd.Series[Any]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def effects(row: pd.Series[Any]) -> dict[str, str]:
 
     A fall is a share of what the score is above chance, and counts if it is larger than its 95 % error.
     """
-    known, above = dict[str, str](), row["score"] - row["chance"]
+    verdicts, above = dict[str, str](), row["score"] - row["chance"]
     for cause in CAUSES:
         fall, se = row["score"] - row[cause], row[f"{cause}_fall_se"]
         reach = float(np.nan_to_num(half_width(se, SHUFFLES if row["pairs"] == 1 else row["pairs"])))
@@ -128,10 +128,10 @@ def effects(row: pd.Series[Any]) -> dict[str, str]:
             continue
         share, most = fall / above, (fall + reach) / above
         if (share < _FALLS_IN_PART and most >= _FALLS) or _FALLS_IN_PART * above <= fall <= reach:
-            known[cause] = "uncertain"
+            verdicts[cause] = "uncertain"
         else:
-            known[cause] = "stays" if share < _FALLS_IN_PART else "falls" if share >= _FALLS else "falls in part"
-    return known
+            verdicts[cause] = "stays" if share < _FALLS_IN_PART else "falls" if share >= _FALLS else "falls in part"
+    return verdicts
 
 
 def gone_by(row: pd.Series[Any]) -> str:
@@ -139,20 +139,20 @@ def gone_by(row: pd.Series[Any]) -> str:
 
     It is `by content` only where shuffled positions leave the score, and nothing is uncertain.
     """
-    known = effects(row)
-    for effect, how in (("falls", "by"), ("falls in part", "in part by")):
-        if things := {_changed(cause): None for cause in known if known[cause] == effect}:
-            return f"{how} {' and '.join(things)}"
-    return "by content" if known.get(SHUFFLED) == "stays" and "uncertain" not in known.values() else ""
+    verdicts = effects(row)
+    for effect, words in (("falls", "by"), ("falls in part", "in part by")):
+        if features := {_changed(cause): None for cause in verdicts if verdicts[cause] == effect}:
+            return f"{words} {' and '.join(features)}"
+    return "by content" if verdicts.get(SHUFFLED) == "stays" and "uncertain" not in verdicts.values() else ""
 
 
 def evidence(row: pd.Series[Any]) -> str:
     """What each change does to a score, and what cannot be changed."""
-    verbs = {"falls": "falls to", "falls in part": "falls in part to", "stays": "stays at"}
-    known = {cause: verbs.get(effect, "is uncertain at") for cause, effect in effects(row).items()}
-    said = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in known.items())
+    verb_of = {"falls": "falls to", "falls in part": "falls in part to", "stays": "stays at"}
+    verbs = {cause: verb_of.get(effect, "is uncertain at") for cause, effect in effects(row).items()}
+    changes = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in verbs.items())
     fixed = dict.fromkeys(_changed(cause) for cause in CAUSES if np.isnan(row[cause]))
-    parts = [f"its {row['pattern']} score of {row['score']:.2f} {said}"] if said else []
+    parts = [f"its {row['pattern']} score of {row['score']:.2f} {changes}"] if changes else []
     return "; ".join(parts + ([f"{'s and '.join(fixed)}s cannot be changed in this model"] if fixed else []))
 
 

@@ -39,10 +39,10 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of an encoder-decoder's kinds of attention as one, told by the column `kind`; one alone as it is."""
     if len(frames) == 1:
         return frames[0]
-    named = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
-    together = pd.concat(named, ignore_index=True)
+    labelled = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
+    together = pd.concat(labelled, ignore_index=True)
     together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
-    together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in named}
+    together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in labelled}
     return together
 
 
@@ -67,8 +67,8 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
             return _workbook(frame)
         case "csv" | "tsv":
             separator = "\t" if format == "tsv" else ";" if decimal_comma else ","
-            how: dict[str, Any] = {"sep": separator, "decimal": "," if decimal_comma else ".", "lineterminator": "\n"}
-            text = str(_with_texts(frame, safe_cell).to_csv(index=False, float_format=f"%.{DECIMALS}f", **how))
+            style: dict[str, Any] = {"sep": separator, "decimal": "," if decimal_comma else ".", "lineterminator": "\n"}
+            text = str(_with_texts(frame, safe_cell).to_csv(index=False, float_format=f"%.{DECIMALS}f", **style))
         case "markdown":
             text = _markdown(frame)
         case "jsonl":
@@ -91,8 +91,8 @@ def render_object(value: Mapping[Any, Any]) -> bytes:
 def check_library(format: str) -> None:
     """Raises: OutputError if what writes a format is not installed: to be told before a run."""
     if format in _LIBRARIES:
-        library, what, extra = _LIBRARIES[format]
-        with needs(what, extra):
+        library, need, extra = _LIBRARIES[format]
+        with needs(need, extra):
             import_module(library)
 
 
@@ -102,10 +102,10 @@ def safe_cell(text: str) -> str:
     >>> [safe_cell(text) for text in ("model", "-", "a\x1b[0m", "-abc", '="x"&A1', "-0.25")]
     ['model', '-', 'a\\x1b[0m', '="-abc"', '="=""x""&A1"', '-0.25']
     """
-    shown = plain(text)
-    if not _FORMULA.match(shown.strip()):
-        return shown
-    parts = (shown[at : at + _LITERAL].replace('"', '""') for at in range(0, len(shown), _LITERAL))
+    safe = plain(text)
+    if not _FORMULA.match(safe.strip()):
+        return safe
+    parts = (safe[at : at + _LITERAL].replace('"', '""') for at in range(0, len(safe), _LITERAL))
     return "=" + "&".join(f'"{part}"' for part in parts)
 
 
@@ -154,8 +154,8 @@ def _markdown(frame: pd.DataFrame) -> str:
 def _workbook(frame: pd.DataFrame) -> bytes:
     """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
     if len(frame) + 1 > MOST_ROWS:
-        what = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
-        raise OutputError(what, "write .csv or .parquet, or take fewer heads")
+        message = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
+        raise OutputError(message, "write .csv or .parquet, or take fewer heads")
     if any(len(str(cell)) > _LONGEST_TEXT for cell in frame.select_dtypes(exclude="number").to_numpy().flat):
         raise OutputError(f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most", "write .csv or .parquet")
     sheets = {_rows_of(frame): frame}
@@ -184,12 +184,12 @@ def write_file(path: Path, content: bytes) -> None:
             with path.open("ab") as stream:
                 stream.write(content)
             return
-        beside = begun(path)
+        temporary = create_temporary(path)
         try:
-            beside.write_bytes(content)
-            settle(beside, path)
+            temporary.write_bytes(content)
+            settle(temporary, path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def is_stream(path: Path) -> bool:
@@ -199,22 +199,22 @@ def is_stream(path: Path) -> bool:
         return is_special or _DESCRIPTORS.fullmatch(str(path)) is not None
 
 
-def begun(path: Path) -> Path:
+def create_temporary(path: Path) -> Path:
     """A new file beside `path`, to be written, and then to be settled there or removed. Raises: OSError."""
     target = path.resolve()  # through a link, to the file that it means
-    beside = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
-    beside.touch(exist_ok=False)
-    return beside
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
+    temporary.touch(exist_ok=False)
+    return temporary
 
 
-def settle(beside: Path, path: Path) -> None:
+def settle(temporary: Path, path: Path) -> None:
     """Give a file that is written the name of `path`: a crash leaves the older file or the whole new one."""
     target = path.resolve()
-    with beside.open("rb+") as file:
+    with temporary.open("rb+") as file:
         os.fsync(file.fileno())  # a name must not reach the disk before what it names
     if target.exists():
-        beside.chmod(target.stat().st_mode)
-    beside.replace(target)
+        temporary.chmod(target.stat().st_mode)
+    temporary.replace(target)
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:
@@ -251,5 +251,5 @@ def explained(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError) as error:  # the latter of a loop of links before Python 3.13
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot write {path}: {why}", "choose another place", path) from None
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot write {path}: {reason}", "choose another place", path) from None

@@ -59,15 +59,15 @@ class Profile:
     @property
     def average(self) -> FloatArray:
         """The average head's share. Shape: [class]; NaN where no head has one."""
-        known = (~np.isnan(self.share)).sum((0, 1))
-        average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(known, known, np.nan)
+        heads = (~np.isnan(self.share)).sum((0, 1))
+        average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(heads, heads, np.nan)
         return average
 
     def strongest(self, head: Head, least: float = 0.0) -> list[tuple[str, float]]:
         """A head's classes with their shares of at least so much, largest first; special tokens are not among them."""
         shares = dict(zip(self.classes, self.share[head.place].tolist(), strict=True))
-        known = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
-        return sorted(((name, share) for name, share in known.items() if share >= least), key=lambda entry: -entry[1])
+        classes = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
+        return sorted(((name, share) for name, share in classes.items() if share >= least), key=lambda entry: -entry[1])
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some; with `top`, so many of each head, largest first."""
@@ -177,8 +177,8 @@ class HeadScores:
         if reading != self.reading and reading not in self.labels_by:
             remedy = "make it with by= and special=, or with classify(keep_attention=True), which has every reading"
             raise OptionError(f"this result is {self.reading}", remedy)
-        shown = Reading(by or self.shown.by, special or self.shown.special)
-        return replace(self, shown=shown, signature=replace(self.signature, by=reading.by, special=reading.special))
+        view = Reading(by or self.shown.by, special or self.shown.special)
+        return replace(self, shown=view, signature=replace(self.signature, by=reading.by, special=reading.special))
 
     def kept_attention(self) -> Attention:
         """The attention. Raises: OptionError if it was not kept."""
@@ -252,7 +252,7 @@ class HeadScores:
         numbers = {name: getattr(table, name) for name in ("score", "chance", "above_chance", "se")}
         numbers |= {"low": table.interval[0], "high": table.interval[1], "n": table.n, "pairs": table.pairs}
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(range(len(listed)))
-        about = {"pattern": pattern, "rank": rank} | self.grid.columns(listed, named=True)
+        about = {"pattern": pattern, "rank": rank} | self.grid.columns(listed, with_names=True)
         return pd.DataFrame(about | {name: values[..., p].ravel()[listed] for name, values in numbers.items()})
 
 

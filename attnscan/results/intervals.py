@@ -51,16 +51,16 @@ def p_value(difference: ArrayLike, se: ArrayLike, pairs: ArrayLike) -> NDArray[n
 
 def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each p-value the smallest false discovery rate (Benjamini and Hochberg 1995) at which it survives, or NaN."""
-    rates, known = np.full(p.shape, np.nan), ~np.isnan(p)
-    if known.any():
-        rates[known] = scipy.stats.false_discovery_control(p[known], method="bh")
+    rates, valid = np.full(p.shape, np.nan), ~np.isnan(p)
+    if valid.any():
+        rates[valid] = scipy.stats.false_discovery_control(p[valid], method="bh")
     return rates
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Each p-value adjusted for all (Holm 1979): below 0.05 none is false in 95 % of cases. NaN does not count."""
-    adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
-    order = np.argsort(p, axis=None)[: known.sum()]  # NaN comes last
+    adjusted, valid = np.full(p.shape, np.nan), ~np.isnan(p)
+    order = np.argsort(p, axis=None)[: valid.sum()]  # NaN comes last
     steps = p.flat[order] * np.arange(len(order), 0, -1)
     adjusted.flat[order] = np.maximum.accumulate(steps).clip(max=1)
     return adjusted

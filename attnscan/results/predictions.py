@@ -113,5 +113,5 @@ class Prediction:
             of_truth = {"truth": plain(word.truth), "truthBefore": word.truth_before, "truthAfter": word.truth_after}
             words.append({"place": word.place, **of_truth, "before": before, "after": after})
         classes = [{"name": plain(name), "before": before, "after": after} for name, before, after in self.classes]
-        told = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
-        return told | {"whyNone": plain(self.why_none)}
+        values = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
+        return values | {"whyNone": plain(self.why_none)}

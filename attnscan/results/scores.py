@@ -95,13 +95,13 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
         if among_words and pattern.id in RESTING:
             above[..., p] = -np.inf
     parts = {p: names.index(pattern.part_of) for p, pattern in enumerate(scored) if pattern.part_of in names}
-    is_part = {p: (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3) for p, whole in parts.items()}
-    for p, whole in parts.items():
-        above[..., whole] = np.maximum(above[..., whole], above[..., p])
+    is_part = {p: (above[..., p] > above[..., wide]) | (table.share[..., p] >= 2 / 3) for p, wide in parts.items()}
+    for p, wide in parts.items():
+        above[..., wide] = np.maximum(above[..., wide], above[..., p])
         above[..., p] = -np.inf
     winner: IntArray = np.where(above.max(-1) >= threshold, above.argmax(-1), -1)
-    for p, whole in parts.items():
-        winner[(winner == whole) & is_part[p]] = p
+    for p, wide in parts.items():
+        winner[(winner == wide) & is_part[p]] = p
     return winner
 
 
@@ -278,8 +278,8 @@ class Labels:
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""
         share, chance, average = self._measured[name]
-        own = float(share[head.place])
-        return Numbers(own, float(chance[head.place]), average, 1 + int((share > own).sum()))
+        value = float(share[head.place])
+        return Numbers(value, float(chance[head.place]), average, 1 + int((share > value).sum()))
 
     def nearest_pattern(self, head: Head) -> str:
         """The pattern that a head follows, else the one by which it is farthest above chance."""
@@ -308,7 +308,7 @@ class Labels:
         columns |= {"among_words": self.among_words, "share": self.share, "average": self.average}
         columns |= {name: self.table.score[..., self.scores.place_of(name)] for name in patterns}
         columns |= {"entropy": self.scores.entropy}
-        return self.grid.columns(named=True) | {name: values.ravel() for name, values in columns.items()}
+        return self.grid.columns(with_names=True) | {name: values.ravel() for name, values in columns.items()}
 
 
 def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:

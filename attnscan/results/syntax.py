@@ -27,7 +27,7 @@ FARTHEST = 10  # words, of a rule that goes by distance
 PARTS_OF_SPEECH = tuple(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
-RULES = tuple(f"{what} {side}" for what in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
+RULES = tuple(f"{step} {side}" for step in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
 """Fixed rules that heads are held against: the word so many words before or behind, or the nearest of a part of speech
 on that side. Of equally good ones the first counts."""
 FEWEST, FEW = 30, 200  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
@@ -165,7 +165,7 @@ class Syntax:
         statements = {}
         for head, best in self.main_rows.items():
             row, stated = self.rows[best], [self.rows[place] for place in np.flatnonzero(self.stated[head.place])]
-            alike = [other for other in stated if other.relation != "all" and other.letter == row.letter]
+            alike = [peer for peer in stated if peer.relation != "all" and peer.letter == row.letter]
             statements[head] = row.words(of_group=len({row, *alike}) > 1)
         return statements
 
@@ -202,12 +202,12 @@ class Syntax:
         rows = self.to_frame(heads=head).dropna(subset="gain")
         return rows.sort_values(["stated", "gain"], ascending=False, kind="stable")
 
-    def said_of(self, head: Head) -> dict[str, Any]:
+    def head_columns(self, head: Head) -> dict[str, Any]:
         """What is said of a head by all of its rows, as the columns of tables."""
         main = self.rows[self.main_rows[head]] if head in self.main_rows else None
-        said = {"syntax_label": main and f"{main.relation} {main.direction}"}
-        said |= {"syntax_statement": self.statements.get(head), "letter": self.letter(head)}
-        return said | {"uuas": self.uuas[head.place], "chain_uuas": self.chain_uuas}
+        columns = {"syntax_label": main and f"{main.relation} {main.direction}"}
+        columns |= {"syntax_statement": self.statements.get(head), "letter": self.letter(head)}
+        return columns | {"uuas": self.uuas[head.place], "chain_uuas": self.chain_uuas}
 
     def _frame(self, row: IntArray, number: IntArray) -> pd.DataFrame:
         """One row for each row and number of a head."""
@@ -222,8 +222,8 @@ class Syntax:
         columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
         columns |= {f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")}
         columns["stated"] = self.stated[place]
-        said = [self.said_of(head) for head in self.grid]
-        columns |= {name: [said[head][name] for head in number] for name in said[0]}
+        by_head = [self.head_columns(head) for head in self.grid]
+        columns |= {name: [by_head[head][name] for head in number] for name in by_head[0]}
         about: dict[str, Any] = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
         about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
         about |= {"gains_that_hold": int(self.holds.sum())}
@@ -231,9 +231,9 @@ class Syntax:
         return signed_frame(columns, self.signature, **about).astype({"held_holds": "boolean"})
 
 
-def check_relation(relation: str, known: Iterable[str]) -> None:
+def check_relation(relation: str, relations: Iterable[str]) -> None:
     """Raises: SelectionError if a treebank does not have a relation, with the nearest name."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(relations))
     if relation not in names:
         hint = nearest(relation, names, f"there are {', '.join(names)}")
         raise SelectionError(f"the treebank has no relation '{relation}'", hint)
@@ -259,8 +259,8 @@ class ReadTree:
         count = len(self.sentence.words or ())
         into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
         tokens = into.sum(0)
-        others = (tokens > 0) & ~np.eye(count, dtype=bool)
-        of_words = np.where(others, (into / tokens.clip(1)).T @ weights @ into, 0)
+        candidates = (tokens > 0) & ~np.eye(count, dtype=bool)
+        of_words = np.where(candidates, (into / tokens.clip(1)).T @ weights @ into, 0)
         return np.where(of_words.max(-1) > 0, of_words.argmax(-1), -1)
 
 

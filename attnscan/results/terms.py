@@ -182,15 +182,15 @@ class Grid:
 
     def layer_of(self, head: Head) -> list[Head]:
         """All heads of a head's layer, itself included, in order."""
-        return [other for other in self if other.layer == head.layer]
+        return [peer for peer in self if peer.layer == head.layer]
 
-    def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, named: bool = False) -> dict[str, Any]:
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, with_names: bool = False) -> dict[str, Any]:
         """Some heads' columns, or all: `kind` (if it is not the only one), `layer`, `head` and, if `named`, `name`."""
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
         columns = {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
-        return columns | ({"name": np.array([head.table_name for head in heads])} if named else {})
+        return columns | ({"name": np.array([head.table_name for head in heads])} if with_names else {})
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
@@ -199,19 +199,19 @@ class Grid:
             if letter and _KINDS[letter] != self.kind.word:
                 missing = f"{text}: this model has no {_KINDS[letter]} attention"
                 raise SelectionError(missing, f"name heads as {self[0].name}")
-            for what, n, known in (("layer", layer, self.numbers), ("head", number, range(self.shape[1]))):
-                if n is not None and n not in known:
-                    listed = f"0 to {len(known) - 1}" if isinstance(known, range) else ", ".join(map(str, known))
-                    raise SelectionError(f"{text}: this model has {what}s {listed}", f"give a {what} among these")
-            named = (head for head in self if layer in (None, head.layer) and number in (None, head.head))
-            selected |= dict.fromkeys(named)
+            for axis, n, valid in (("layer", layer, self.numbers), ("head", number, range(self.shape[1]))):
+                if n is not None and n not in valid:
+                    listed = f"0 to {len(valid) - 1}" if isinstance(valid, range) else ", ".join(map(str, valid))
+                    raise SelectionError(f"{text}: this model has {axis}s {listed}", f"give a {axis} among these")
+            matches = (head for head in self if layer in (None, head.layer) and number in (None, head.head))
+            selected |= dict.fromkeys(matches)
         return list(selected)
 
-    def head(self, named: HeadLike) -> Head:
+    def head(self, name: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
-        head, *others = self.select([named])
-        if others:
-            raise SelectionError(f"{heads_written([named])} names {1 + len(others)} heads", "name one, as 2-0")
+        head, *rest = self.select([name])
+        if rest:
+            raise SelectionError(f"{heads_written([name])} names {1 + len(rest)} heads", "name one, as 2-0")
         return head
 
 
@@ -233,19 +233,19 @@ def parse_heads(heads: str) -> list[tuple[str, str, int | None, int | None]]:
     return parts
 
 
-def attention_named(heads: str, asked: AttentionName | None = None) -> AttentionName:
+def attention_named(heads: str, option: AttentionName | None = None) -> AttentionName:
     """Of which attention heads are: as asked, else by their letters. Raises: SelectionError for heads of two kinds."""
-    named: dict[AttentionName, str] = {}
+    texts: dict[AttentionName, str] = {}
     for text, letter, layer, _ in parse_heads(heads or "all"):
-        if layer is not None and (letter or asked is None):
-            named[_KINDS[letter]] = text
-    told = " and ".join(f"{text} is of {kind} attention" for kind, text in named.items())
-    if asked is not None and named.keys() - {asked}:
-        remedy = f"leave out --attention {asked}, or name heads as {asked[0]}1-0"
-        raise SelectionError(f"{told}, and {asked} attention was asked for", remedy)
-    if len(named) > 1:
-        raise SelectionError(told, "name heads of one kind at a time")
-    return next(iter(named), asked or "encoder")
+        if layer is not None and (letter or option is None):
+            texts[_KINDS[letter]] = text
+    kinds = " and ".join(f"{text} is of {kind} attention" for kind, text in texts.items())
+    if option is not None and texts.keys() - {option}:
+        remedy = f"leave out --attention {option}, or name heads as {option[0]}1-0"
+        raise SelectionError(f"{kinds}, and {option} attention was asked for", remedy)
+    if len(texts) > 1:
+        raise SelectionError(kinds, "name heads of one kind at a time")
+    return next(iter(texts), option or "encoder")
 
 
 def heads_written(heads: Any) -> str:
@@ -346,6 +346,6 @@ def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
     return frame
 
 
-def described(result: Any, *more: str) -> str:
+def described(result: Any, *details: str) -> str:
     """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
-    return plain(", ".join([f"{type(result).__name__} of {result.signature.model}", result.signature.counts, *more]))
+    return plain(", ".join([f"{type(result).__name__} of {result.signature.model}", result.signature.counts, *details]))

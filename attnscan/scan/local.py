@@ -23,7 +23,7 @@ from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanState, Seen, Sums, half
 from attnscan.scoring.blocks import Blocks, added
 from attnscan.scoring.predictive import Questions, within_budget
-from attnscan.scoring.relations import RelationScorer, items_of, offsets_are_not_told
+from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
@@ -313,9 +313,8 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     for encoded in inputs:
         for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
             if sentence != SPECIAL and first >= last:
-                raise offsets_are_not_told(
-                    scanner.loaded.source.name, f"a token of sentence {encoded.number} has no character of it"
-                )
+                place = f"a token of sentence {encoded.number} has no character of it"
+                raise offsets_error(scanner.loaded.source.name, place)
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     options, batch = scanner.options, scanner.collate(inputs)
     scorer = RelationScorer(

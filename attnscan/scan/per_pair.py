@@ -22,7 +22,7 @@ import numpy as np
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import Place
-from attnscan.results.files import begun, check_suffix, check_writable, explained, is_stream, settle
+from attnscan.results.files import check_suffix, check_writable, create_temporary, explained, is_stream, settle
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import AttentionKind, Grid, Signature, pd
 from attnscan.scan.options import ScanOptions
@@ -79,7 +79,7 @@ class PerPairWriter:
         check_writable(path)
         self._path, self._writer = path, cast(Any, None)
         with explained(path):
-            self._beside = begun(path)
+            self._temporary = create_temporary(path)
 
     def __enter__(self) -> PerPairWriter:
         return self
@@ -92,7 +92,7 @@ class PerPairWriter:
         small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {"n": "int32", "words_n": "int32"}
         table = pa.Table.from_pandas(frame.astype(small), preserve_index=False)
         with explained(self._path):
-            self._writer = self._writer or pq.ParquetWriter(self._beside, table.schema, compression="zstd")
+            self._writer = self._writer or pq.ParquetWriter(self._temporary, table.schema, compression="zstd")
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
@@ -104,10 +104,10 @@ class PerPairWriter:
         with explained(self._path):
             self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
             self._writer.close()
-            settle(self._beside, self._path)
+            settle(self._temporary, self._path)
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # a full disk, which is then what ended the run
             if self._writer is not None:
                 self._writer.close()
-        self._beside.unlink(missing_ok=True)
+        self._temporary.unlink(missing_ok=True)

@@ -58,8 +58,8 @@ class Blocks:
         sums = {}
         for name in {**self.sums, **other.sums}:
             shape = (self.sums if name in self.sums else other.sums)[name].shape[1:]
-            both = (blocks.sums.get(name, np.zeros((len(blocks.keys), *shape))) for blocks in (self, other))
-            sums[name] = np.concatenate(list(both))
+            values = (blocks.sums.get(name, np.zeros((len(blocks.keys), *shape))) for blocks in (self, other))
+            sums[name] = np.concatenate(list(values))
         together = replace(self, keys=np.concatenate(keys), sums=sums, bits=bits)
         return together.limited(min(self.most, other.most))
 
@@ -91,9 +91,9 @@ def residuals(total: FloatArray, n: FloatArray) -> FloatArray:
     Source: the linearized variance of a ratio of cluster totals, Cochran, Sampling Techniques (1977), 6.4.
     """
     clusters = (n > 0).sum(0)
-    few = np.sqrt(clusters / np.where(clusters > 1, clusters - 1, np.nan))
+    correction = np.sqrt(clusters / np.where(clusters > 1, clusters - 1, np.nan))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((total - ratio(total, n) * n) / n.sum(0) * few)
+        return np.asarray((total - ratio(total, n) * n) / n.sum(0) * correction)
 
 
 def error(residual: FloatArray) -> FloatArray:

@@ -129,12 +129,12 @@ CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)  # all of cross attenti
 ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))  # of every attention, each once
 
 
-def cross_patterns(asked: Sequence[object] = (), *, aligned: bool = False) -> tuple[Pattern, ...]:
+def cross_patterns(requested: Sequence[object] = (), *, aligned: bool = False) -> tuple[Pattern, ...]:
     """The patterns that heads of cross attention are scored for, where gold links are known or not.
 
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
-    if not aligned and (named := next((linked.id for linked in LINKED_PATTERNS if linked.id in asked), None)):
-        what = f"{named} is told by gold alignments, and none are given"
-        raise OptionError(what, "name their file: --alignments FILE")
+    if not aligned and (missing := next((linked.id for linked in LINKED_PATTERNS if linked.id in requested), None)):
+        message = f"{missing} is told by gold alignments, and none are given"
+        raise OptionError(message, "name their file: --alignments FILE")
     return CROSS_PATTERNS if aligned else UNALIGNED_PATTERNS

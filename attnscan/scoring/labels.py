@@ -68,19 +68,19 @@ def shares_of(on: FloatArray, even: FloatArray, n: FloatArray) -> Shares:
     """From attention on each habit, that under even attention, and words."""
     with np.errstate(invalid="ignore", divide="ignore"):
         share = on / n
-        known = (~np.isnan(share)).sum((-3, -2), keepdims=True)
-        return Shares(share, even / n, np.nansum(share, (-3, -2), keepdims=True) / known)
+        heads = (~np.isnan(share)).sum((-3, -2), keepdims=True)
+        return Shares(share, even / n, np.nansum(share, (-3, -2), keepdims=True) / heads)
 
 
-def differences(shares: Shares, names: tuple[str, ...], *, others: float = np.inf) -> FloatArray:
-    """M - A, M - E and, of `same-keys`, its M less that of `even`, for which habits of other names have `others`.
+def differences(shares: Shares, names: tuple[str, ...], *, fill: float = np.inf) -> FloatArray:
+    """M - A, M - E and, of `same-keys`, its M less that of `even`, with `fill` for all other habits.
 
     A habit is told if all three are above the margin. Shape: [3, ..., layer, head, habit].
     """
     same_keys, even = names.index("same-keys"), names.index("even")
-    apart = np.full(shares.share.shape, others, dtype=np.float64)
-    apart[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
-    return np.stack([shares.share - shares.average, shares.share - shares.chance, apart])
+    beyond_even = np.full(shares.share.shape, fill, dtype=np.float64)
+    beyond_even[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
+    return np.stack([shares.share - shares.average, shares.share - shares.chance, beyond_even])
 
 
 def winners(shares: Shares, qualify: BoolArray) -> IntArray:
@@ -90,8 +90,8 @@ def winners(shares: Shares, qualify: BoolArray) -> IntArray:
     """
     gain = np.zeros(shares.share.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for part, whole in ((shares.share, shares.average), (1 - shares.share, 1 - shares.average)):
-            gain += np.where(part > 0, part * np.log(part / whole), 0.0)  # 0 ln 0 is 0
+        for head_share, average in ((shares.share, shares.average), (1 - shares.share, 1 - shares.average)):
+            gain += np.where(head_share > 0, head_share * np.log(head_share / average), 0.0)  # 0 ln 0 is 0
     return np.where(qualify.any(-1), np.where(qualify, gain, -np.inf).argmax(-1), -1)
 
 
@@ -105,8 +105,8 @@ def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: F
     quantile = scipy.special.stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
     of_head, heads = np.nan_to_num(residuals(on, n)), (~np.isnan(shares.share[..., 0])).sum()
     of_average = of_head.sum((1, 2), keepdims=True) / max(1, heads)
-    own = differences(Shares(of_head, residuals(even, n), of_average), names, others=0)
-    errors = np.stack([error(residual) for residual in own])
+    by_unit = differences(Shares(of_head, residuals(even, n), of_average), names, fill=0)
+    errors = np.stack([error(residual) for residual in by_unit])
     return np.asarray((differences(shares, names) - quantile * errors > MARGIN).all(0))
 
 
@@ -172,20 +172,20 @@ def labels_of(
         return np.where(rests_on >= 0, rests_on, does)
 
     code, count = codes(table, habit), len(on)
-    holds, same = np.zeros(habit.shape), np.zeros(habit.shape)
+    holds, unchanged = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
         again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
         above = np.asarray((differences(again, names) > MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         means: dict[str, Any] = dict(_means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS}))
         drawn_table = replace(table, **means)
-        same += (codes(drawn_table, winners(again, above)) == code).sum(0)
+        unchanged += (codes(drawn_table, winners(again, above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
     eligible = np.take_along_axis((of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
     too_few = np.where(code < len(scored), eligible, count) < FEWEST
-    stays = np.where((code < 0) | too_few, np.nan, same / RESAMPLINGS)
+    stays = np.where((code < 0) | too_few, np.nan, unchanged / RESAMPLINGS)
     statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(sums, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
@@ -199,14 +199,14 @@ def class_shares(
     Patterns of one's own have their scores, beside the classes.
     """
     table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
-    own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
+    custom = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (
         _shares(sums["on"][..., words], sums["even"][..., words], sums["n"]),
-        tuple(values[..., own] for values in (table.score, table.se, table.chance)),
+        tuple(values[..., custom] for values in (table.score, table.se, table.chance)),
         _shares(sums["special"], sums["even_special"], sums["all_words"]),
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
-    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
+    names = (*WORD_CLASSES, *(scores.patterns[place] for place in custom), *SPECIAL_CLASSES)
     return names, share, se if of_pairs else np.full_like(se, np.nan), chance
 
 

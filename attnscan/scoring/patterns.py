@@ -58,7 +58,7 @@ class Pattern:
     source: str = ""  # where the pattern comes from
 
     @classmethod
-    def of(cls, function: TargetFunction, **how: Any) -> Pattern:
+    def of(cls, function: TargetFunction, **attributes: Any) -> Pattern:
         """A pattern called after its function, `subject_verb` is `subject-verb`, with what the docstring says of it.
 
         That begins with what the score counts. Further lines may tell `Queries:` and `Keys:`, what a `Head:` does that
@@ -70,10 +70,10 @@ class Pattern:
             raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
         about, *lines = (function.__doc__ or "").strip().split("\n")
         fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
-        said = (line.strip().partition(": ") for line in lines)
-        how |= {fields[key]: text.rstrip(".") for key, _, text in said if key in fields}
+        entries = (line.strip().partition(": ") for line in lines)
+        attributes |= {fields[key]: text.rstrip(".") for key, _, text in entries if key in fields}
         counts = about[:1].lower() + about[1:].rstrip(".") or f"weight on the targets of {name}"
-        return cls(name, how.pop("letter", name[:1].upper()), function, counts, **how)
+        return cls(name, attributes.pop("letter", name[:1].upper()), function, counts, **attributes)
 
     @property
     def scored(self) -> Scored:
@@ -87,10 +87,10 @@ class Pattern:
         return "\n".join(line.removeprefix("    ") for line in drawn.rstrip().splitlines()[1:])
 
 
-def shipped(function: TargetFunction, letter: str, color: str, group: str, words: str, **how: Any) -> Pattern:
+def shipped(function: TargetFunction, letter: str, color: str, group: str, words: str, **attributes: Any) -> Pattern:
     """A pattern of ours: what its function's docstring says of it, and how screens show it."""
     look = {"source": _VIG, "letter": letter, "color": color, "group": group, "words": words}
-    return Pattern.of(function, **look, **how)
+    return Pattern.of(function, **look, **attributes)
 
 
 def next_word(batch: EncodedBatch) -> Tensor:
@@ -255,8 +255,8 @@ def duplicate_token(batch: EncodedBatch) -> Tensor:
       cat     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
-    same = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
-    earlier = same & batch.word[:, batch.queries, None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
+    same_text = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
+    earlier = same_text & batch.word[:, batch.queries, None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
     return earlier if batch.visible is None else earlier & batch.visible
 
 
@@ -334,8 +334,8 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern
     for wanted in pattern_list(patterns):
         pattern = called(wanted, ours) if isinstance(wanted, str) else wanted
         if pattern is None:
-            known = [pattern.id for pattern in ours]
-            remedy = nearest(str(wanted), known, f"there are {', '.join(known)}")
+            valid_names = [pattern.id for pattern in ours]
+            remedy = nearest(str(wanted), valid_names, f"there are {', '.join(valid_names)}")
             raise OptionError(f"there is no pattern '{wanted}'", remedy)
         result.append(pattern if isinstance(pattern, Pattern) else Pattern.of(pattern))
     if not result:
@@ -354,8 +354,8 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
     >>> called("D").id, called("next-word") is called("n"), called("delimiters")
     ('delimiter', True, None)
     """
-    either = name.casefold()
-    return next((pattern for pattern in ours if either in (pattern.id, pattern.letter.casefold())), None)
+    folded = name.casefold()
+    return next((pattern for pattern in ours if folded in (pattern.id, pattern.letter.casefold())), None)
 
 
 def is_own(name: str) -> bool:
@@ -368,16 +368,16 @@ def is_own(name: str) -> bool:
 
 
 def with_own(
-    asked: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS, more: Sequence[Pattern] = ()
+    requested: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS, extra: Sequence[Pattern] = ()
 ) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of some patterns, each once, and `ours` with those of `more` and of one's own that are among them.
 
     Raises: OptionError for what is no pattern; if two patterns have one name as well.
     """
-    meant = [own_pattern(what) if isinstance(what, str) and is_own(what) else what for what in asked]
-    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what], (*ours, *more)))
-    every = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
-    return [pattern.id for pattern in patterns], every
+    resolved = [own_pattern(item) if isinstance(item, str) and is_own(item) else item for item in requested]
+    patterns = dict.fromkeys(pattern for item in resolved for pattern in chosen([item], (*ours, *extra)))
+    available = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
+    return [pattern.id for pattern in patterns], available
 
 
 def own_pattern(name: str) -> Pattern:
@@ -400,14 +400,14 @@ def own_pattern(name: str) -> Pattern:
             raise
         lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
-        what = type(error).__name__ + (f" in line {line}" if line else "")
-        why = f"{what}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(": ")
-        raise OptionError(f"{file} cannot be run: {why}", f"see that `python {file}` runs") from error
+        kind = type(error).__name__ + (f" in line {line}" if line else "")
+        reason = f"{kind}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(": ")
+        raise OptionError(f"{file} cannot be run: {reason}", f"see that `python {file}` runs") from error
     finally:
         sys.path.pop(0)
     if not callable(defined.get(function)):
-        there = [known for known, own in defined.items() if getattr(own, "__module__", None) == defined["__name__"]]
-        remedy = nearest(function, there, f"there are {', '.join(there)}" if there else "define it with def")
+        names = [key for key, value in defined.items() if getattr(value, "__module__", None) == defined["__name__"]]
+        remedy = nearest(function, names, f"there are {', '.join(names)}" if names else "define it with def")
         raise OptionError(f"{file} has no function '{function}'", remedy)
     (pattern,) = chosen([defined[function]])
     return replace(pattern, code=hashed(code))

@@ -73,22 +73,22 @@ class Questions:
     def hidden(self) -> list[Hidden]:
         """The sequences to ask: every query hidden, then every two words of which one is a query."""
         pairs = itertools.combinations(self.chosen, 2)
-        alone = [(unit,) for unit in self.chosen if unit in self.queries]
-        return [*alone, *(pair for pair in pairs if self.queries & set(pair))]
+        singles = [(unit,) for unit in self.chosen if unit in self.queries]
+        return [*singles, *(pair for pair in pairs if self.queries & set(pair))]
 
     @property
     def length(self) -> int:
         """Of each of them, in tokens."""
         return len(self.encoded.tokens)
 
-    def described(self, measure: HelpMeasure) -> str:
+    def describe(self, measure: HelpMeasure) -> str:
         """What is measured by asking them, in one line."""
-        how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
+        method = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
         words, sequences = counted(len(self.words), "word"), counted(len(self.hidden), "hidden sequence")
         is_default = self.most_words is self.neighbours_from is None
-        few = is_default and len(self.chosen) < min(_WORDS, len(self.words))
-        more = " (--predictive-words asks about more)" if few else ""
-        return f"predictive: {how}, {len(self.chosen):,} of {words}{more}, {sequences}."
+        is_reduced = is_default and len(self.chosen) < min(_WORDS, len(self.words))
+        hint = " (--predictive-words asks about more)" if is_reduced else ""
+        return f"predictive: {method}, {len(self.chosen):,} of {words}{hint}, {sequences}."
 
 
 def _usual_words(length: int) -> int:
@@ -119,26 +119,26 @@ def within_budget(
     By the masked-LM head, a pair is asked about eight neighbouring words, drawn by its hash: most words have their best
     helper among them. The distance of hidden states is corrected by the mean of all words, so all of them are asked.
     """
-    asked, left = list[Questions](), max(_LEAST, _ASKING * scored_tokens)
+    sample, left = list[Questions](), max(_LEAST, _ASKING * scored_tokens)
     for encoded, key in zip(inputs, keys, strict=True):
         questions = Questions(encoded)
         if measure == "cpmi":
             places = max(1, len(questions.words) - _NEIGHBOURS + 1)
             questions = Questions(encoded, neighbours_from=int(key, 16) % places)
         if 0 < (cost := len(questions.hidden) * questions.length) <= left:
-            asked.append(questions)
+            sample.append(questions)
             left -= cost
-    return asked
+    return sample
 
 
-def measure_of(loaded: LoadedModel, asked: str) -> tuple[HelpMeasure | None, str]:
+def measure_of(loaded: LoadedModel, option: str) -> tuple[HelpMeasure | None, str]:
     """The measure to use, or None and why there is none."""
-    if asked == "off":
+    if option == "off":
         return None, "switched off"
     if loaded.tokenizer.mask_token_id is None:
         return None, "the model has no mask token"
-    if asked == "distance" or loaded.masked_lm is None:
-        return (None, "the checkpoint has no masked-LM head") if asked == "cpmi" else ("distance", "")
+    if option == "distance" or loaded.masked_lm is None:
+        return (None, "the checkpoint has no masked-LM head") if option == "cpmi" else ("distance", "")
     return "cpmi", ""
 
 
@@ -155,13 +155,13 @@ def help_between_words(
     Tells, before the first batch of hidden sequences and after each, how many of how many sequences are done.
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
-    helps = {i: help_of(own, torch.zeros(0), measure) for i, own in enumerate(inputs) if not own.hidden}
-    done, total = 0, sum(len(own.hidden) for own in inputs)
+    helps = {i: help_of(item, torch.zeros(0), measure) for i, item in enumerate(inputs) if not item.hidden}
+    done, total = 0, sum(len(questions.hidden) for questions in inputs)
     if total:
         tell(done, total)
         order = sorted(set(range(len(inputs))) - set(helps), key=lambda i: -inputs[i].length)
         workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
-        tokens = sum(len(own.hidden) * own.length for own in inputs)
+        tokens = sum(len(questions.hidden) * questions.length for questions in inputs)
         room = min(loaded.room(batch_tokens), math.ceil(tokens / workers))
         batches = list[tuple[int, list[Hidden]]]()
         for i in order:
@@ -188,19 +188,19 @@ def _run(
     That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...], on the CPU.
     """
     encoded, hidden = inputs[batch[0]].encoded, batch[1]
-    given = {name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()}
-    places = [(row, own) for row, units in enumerate(hidden) for own in units]
+    model_inputs = {name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()}
+    places = [(row, unit) for row, units in enumerate(hidden) for unit in units]
     number, columns = (torch.tensor(places)[:, 1:] == torch.tensor(encoded.unit)).nonzero().T  # every token hidden
     rows = torch.tensor(places)[number, 0]
-    true = given["input_ids"][rows, columns].to(loaded.device)
-    given["input_ids"][rows, columns] = loaded.tokenizer.mask_token_id
-    given = {name: values.to(loaded.device) for name, values in given.items()}
+    true = model_inputs["input_ids"][rows, columns].to(loaded.device)
+    model_inputs["input_ids"][rows, columns] = loaded.tokenizer.mask_token_id
+    model_inputs = {name: values.to(loaded.device) for name, values in model_inputs.items()}
     with head_sees_only(loaded.model, (rows, columns)):
         if measure == "cpmi":
-            logs = forward(loaded.masked_lm, given).logits[0].float().log_softmax(-1)
+            logs = forward(loaded.masked_lm, model_inputs).logits[0].float().log_softmax(-1)
             values = logs.gather(1, true[:, None])[:, 0].double().cpu()
         else:
-            values = forward(loaded.model, given).last_hidden_state[0].float().cpu()
+            values = forward(loaded.model, model_inputs).last_hidden_state[0].float().cpu()
     check_finite(values, "the masked-LM head's log-probabilities" if measure == "cpmi" else "the last hidden states")
     summed = torch.zeros(len(places), *values.shape[1:], dtype=values.dtype).index_add_(0, number, values)
     return summed if measure == "cpmi" else summed / number.bincount()[:, None]
@@ -210,19 +210,19 @@ def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
     """Put together what the model says of one input. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
     chosen = questions.chosen
     matrix = np.full((len(chosen), len(chosen)), np.nan)
-    alone = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
-    pairs = [pair for units in questions.hidden[len(alone) :] for pair in (units, units[::-1])]
-    asked = [(place, query, key) for place, (query, key) in enumerate(pairs, len(alone)) if query in alone]
-    if asked:
-        places, queries, keys = zip(*asked, strict=True)
-        with_key = values[[alone[query] for query in queries]]
+    singles = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
+    pairs = [pair for units in questions.hidden[len(singles) :] for pair in (units, units[::-1])]
+    measured = [(place, query, key) for place, (query, key) in enumerate(pairs, len(singles)) if query in singles]
+    if measured:
+        places, queries, keys = zip(*measured, strict=True)
+        with_key = values[[singles[query] for query in queries]]
         lost = with_key - values[list(places)]  # what hiding the keys as well takes away from the queries
         if measure == "distance":
             distance = lost.norm(dim=-1)
             lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
         matrix[np.searchsorted(chosen, queries), np.searchsorted(chosen, keys)] = lost
     matrix = average_product_corrected(matrix) if measure == "distance" else matrix
-    return Help(matrix, shares_of_best(matrix, measure), tuple(chosen), measure, questions.described(measure))
+    return Help(matrix, shares_of_best(matrix, measure), tuple(chosen), measure, questions.describe(measure))
 
 
 def shares_of_best(helps: FloatArray, measure: HelpMeasure) -> FloatArray:

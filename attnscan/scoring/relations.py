@@ -44,7 +44,7 @@ _MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets
 
 def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
-    return {f"{name}|{'|'.join(row)}": own[:, at] for name, own in sums.items() for at, row in enumerate(rows)}
+    return {f"{name}|{'|'.join(row)}": values[:, at] for name, values in sums.items() for at, row in enumerate(rows)}
 
 
 def rows_of(sums: RelationSums) -> tuple[Row, ...]:
@@ -62,15 +62,15 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     Raises: ModelError if too many words are in no token.
     """
-    rows, whole = rows_of(sums), sums["whole"].sums
+    rows, totals = rows_of(sums), sums["whole"].sums
 
     def of_rows(blocks: str, name: str) -> FloatArray:
         """Shape: [block, ..., row]."""
         return np.stack([sums[blocks].sums[f"{name}|{'|'.join(row)}"] for row in rows], -1)
 
-    words, wordless = map(int, whole["words"][0])
+    words, wordless = map(int, totals["words"][0])
     if wordless > _MOST_WORDLESS * words:
-        raise offsets_are_not_told(signature.model, f"{wordless:,} of {words:,} words are in no token")
+        raise offsets_error(signature.model, f"{wordless:,} of {words:,} words are in no token")
     by_half, hits, rules = (of_rows("documents", name) for name in ("n", "hits", "rules"))
     best = rules.sum(0)[::-1].argmax(1)  # of each half the rule that is best on the other. Shape: [half, row]
     by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))
@@ -79,12 +79,12 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     met, weight, on_words, eligible, chance, chance_eligible = (
         of_rows("whole", name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
     )
-    (linked,), ((links, neighbours),) = whole["linked"], whole["links"]
+    (linked,), ((links, neighbours),) = totals["linked"], totals["links"]
 
-    def known(values: FloatArray) -> FloatArray:
+    def hide_rare(values: FloatArray) -> FloatArray:
         return np.where(met < FEWEST, np.nan, values)
 
-    gain, se = known(ratio(beyond, n)), known(error(residuals(beyond, n)))
+    gain, se = hide_rare(ratio(beyond, n)), hide_rare(error(residuals(beyond, n)))
     clusters = np.broadcast_to((n > 0).sum(0), gain.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted, by_chance = (eligible, chance_eligible) if among else (n.sum(0), n.sum(0))
@@ -94,11 +94,11 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
             n=n.sum((0, 1, 2)).astype(np.int64),
             met=met.astype(np.int64),
             rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
-            rule_accuracy=known(by_rule.sum(0) / n.sum((0, 1, 2))),
-            accuracy=known(ratio(hits, n)),
-            weight=known(weight / counted),
-            weight_among_words=known(on_words / eligible),
-            chance=known(chance / by_chance),
+            rule_accuracy=hide_rare(by_rule.sum(0) / n.sum((0, 1, 2))),
+            accuracy=hide_rare(ratio(hits, n)),
+            weight=hide_rare(weight / counted),
+            weight_among_words=hide_rare(on_words / eligible),
+            chance=hide_rare(chance / by_chance),
             gain=gain,
             se=se,
             p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
@@ -111,10 +111,10 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
         )
 
 
-def offsets_are_not_told(model: str, why: str) -> ModelError:
+def offsets_error(model: str, reason: str) -> ModelError:
     """What is to be raised where a tokenizer does not tell which characters its tokens stand for."""
     return ModelError(
-        f"the tokenizer of {model} does not tell where its tokens stand in the text: {why}",
+        f"the tokenizer of {model} does not tell where its tokens stand in the text: {reason}",
         "use a model with a fast tokenizer (tokenizer.json)",
     )
 
@@ -167,19 +167,19 @@ class RelationScorer:
     ) -> None:
         """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
         self._batch, self._among, self._units = batch, among, Units(batch)
-        asked = [items_of(_sentence(own), subtypes=subtypes, causal=causal) for own in batch.inputs]
-        self._rows = ordered(item.row for items in asked for item in items)
+        item_lists = [items_of(_sentence(encoded), subtypes=subtypes, causal=causal) for encoded in batch.inputs]
+        self._rows = ordered(item.row for items in item_lists for item in items)
         numbers = {row: number for number, row in enumerate(self._rows)}
         items, targets = list[tuple[int, ...]](), list[tuple[int, ...]]()
-        self._n = np.zeros((len(asked), len(self._rows), 2))
+        self._n = np.zeros((len(item_lists), len(self._rows), 2))
         self._rules = np.zeros((*self._n.shape, len(RULES)))
         self._nodes = torch.zeros_like(batch.word)  # words but punctuation
         self._links = self._nodes[:, :, None] & self._nodes[:, None]  # between these, of the trees
         self._count = np.zeros(2)  # all links, and those between neighbours
         for s, encoded in enumerate(batch.inputs):
-            unit, known = _units_of_words(encoded), _sentence(encoded).tags
-            tags, heads = {word: str(known["upos"][word]) for word in unit}, cast(Sequence[int | None], known["head"])
-            for row, query, words in asked[s]:
+            unit, tree = _units_of_words(encoded), _sentence(encoded).tags
+            tags, heads = {word: str(tree["upos"][word]) for word in unit}, cast(Sequence[int | None], tree["head"])
+            for row, query, words in item_lists[s]:
                 keys, at = [word for word in words if word in unit], (s, numbers[row], halves[s])
                 if query in unit and keys:
                     items.append((s, unit[query], numbers[row]))
@@ -199,7 +199,7 @@ class RelationScorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
-        for (of_units,) in self._units.blocks(block, whole=True):
+        for (of_units,) in self._units.blocks(block, all_queries=True):
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
@@ -210,10 +210,10 @@ class RelationScorer:
             places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T for places in (self._targets, self._items)
         )
 
-        def on_targets(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def on_targets(attention: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             """Weight on each target by the reading and among words; which items have weight on words."""
-            left = (own * word[:, None, None, :units]).sum(-1)
-            counts, on_target = left >= LEAST_ON_WORDS, own[s - start, :, q, k]
+            left = (attention * word[:, None, None, :units]).sum(-1)
+            counts, on_target = left >= LEAST_ON_WORDS, attention[s - start, :, q, k]
             on_words = on_target * (counts / left.clip(LEAST_ON_WORDS))[s - start, :, q]
             return on_words if self._among else on_target, on_words, counts[of_item - start, :, asking]
 
@@ -248,10 +248,10 @@ class RelationScorer:
         wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
         of_sentences = {"n": self._n, "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]), "rules": self._rules}
         sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
-        whole = by_row(self._rows, {name: values[None] for name, values in sums.items()})
-        whole |= {"linked": linked[None], "links": self._count[None], "words": np.array([[words, wordless]], float)}
+        totals = by_row(self._rows, {name: values[None] for name, values in sums.items()})
+        totals |= {"linked": linked[None], "links": self._count[None], "words": np.array([[words, wordless]], float)}
         documents = Blocks.of(list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS)
-        return {"whole": Blocks.of([_ALL], whole, 1), "documents": documents}
+        return {"whole": Blocks.of([_ALL], totals, 1), "documents": documents}
 
 
 def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
@@ -259,18 +259,18 @@ def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
 
     Shape: [sentence, head, query, key], [sentence, unit], [sentence, unit, unit], bool -> [head].
     """
-    every, root = torch.arange(len(nodes), device=nodes.device), nodes.float().argmax(1)
-    both = (weights + weights.mT).masked_fill(~(nodes[:, :, None] & nodes[:, None])[:, None], -1.0)
-    outside = nodes[:, None].expand(both.shape[:3]).clone()
-    outside[every, :, root] = False
-    nearest, parent = both[every, :, root], root[:, None, None].expand(outside.shape)
+    sentences, root = torch.arange(len(nodes), device=nodes.device), nodes.float().argmax(1)
+    link_weights = (weights + weights.mT).masked_fill(~(nodes[:, :, None] & nodes[:, None])[:, None], -1.0)
+    outside = nodes[:, None].expand(link_weights.shape[:3]).clone()
+    outside[sentences, :, root] = False
+    nearest, parent = link_weights[sentences, :, root], root[:, None, None].expand(outside.shape)
     linked = weights.new_zeros(weights.shape[1])
     for _ in range(1, int(nodes.sum(1).max())):
         weight, node = nearest.masked_fill(~outside, -1.0).max(-1, keepdim=True)
-        joined = links[every[:, None], node[..., 0], parent.gather(2, node)[..., 0]]
+        joined = links[sentences[:, None], node[..., 0], parent.gather(2, node)[..., 0]]
         linked += (joined & (weight[..., 0] >= 0)).sum(0)
         outside.scatter_(2, node, value=False)
-        of_node = both.gather(2, node[..., None].expand(-1, -1, -1, both.shape[-1]))[:, :, 0]
+        of_node = link_weights.gather(2, node[..., None].expand(-1, -1, -1, link_weights.shape[-1]))[:, :, 0]
         parent = torch.where(of_node > nearest, node, parent)
         nearest = torch.maximum(of_node, nearest)
     return linked
@@ -301,5 +301,5 @@ def _rules(tags: Mapping[int, str], query: int, key: int) -> Iterator[str]:
 
 def _document(encoded: EncodedInput) -> str:
     """The key of a sentence's document or, where the treebank names none, of the sentence."""
-    named = _sentence(encoded).tags.get("document", [None])[0]
-    return encoded.known_pair.key if named is None else hashed(str(named).encode())
+    document = _sentence(encoded).tags.get("document", [None])[0]
+    return encoded.known_pair.key if document is None else hashed(str(document).encode())

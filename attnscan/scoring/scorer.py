@@ -56,12 +56,12 @@ class Scorer:
         names, self._is_ours = [pattern.id for pattern in patterns], set(patterns) <= set(ALL_PATTERNS)
         self._even = [p for p, pattern in enumerate(patterns) if pattern.even]
         self._resting = [p for p, name in enumerate(names) if name in RESTING]
-        self._parts = {p: names.index(known.part_of) for p, known in enumerate(patterns) if known.part_of in names}
+        self._parts = {p: names.index(part.part_of) for p, part in enumerate(patterns) if part.part_of in names}
         self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; whole, where functions of one's own are shown all queries."""
-        for parts in self._targets.units.blocks(block, whole=not self._is_ours):
+        for parts in self._targets.units.blocks(block, all_queries=not self._is_ours):
             for part in parts:
                 self._sums.put(part, self._sums_of(part))
 
@@ -73,17 +73,17 @@ class Scorer:
         among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_ON_WORDS)
         eligible, chance = [], []
         for p, matrix in enumerate(targets):
-            for rows, own in ((even, matrix), (among_words, matrix * words)):
-                on = torch.minimum(rows, own) if p in self._even else rows * own
-                eligible.append((own != 0).any(-1))
+            for rows, target in ((even, matrix), (among_words, matrix * words)):
+                on = torch.minimum(rows, target) if p in self._even else rows * target
+                eligible.append((target != 0).any(-1))
                 chance.append(on.sum(-1, dtype=exact(on.device)))
-        counted = (torch.stack([torch.stack(own[k::2], -1) for k in (0, 1)], 1) for own in (eligible, chance))
-        wider = [targets[whole] * (targets[p] != 0).any(-1, keepdim=True) for p, whole in self._parts.items()]
+        counted = (torch.stack([torch.stack(sums[k::2], -1) for k in (0, 1)], 1) for sums in (eligible, chance))
+        wider = [targets[wide] * (targets[p] != 0).any(-1, keepdim=True) for p, wide in self._parts.items()]
         columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
-        used = torch.stack([own != 0 for p, own in enumerate(columns) if p not in self._even]).any(0)
-        cells = pad_sequence([own.nonzero()[:, 0] for own in used.flatten(1)], batch_first=True)
+        used = torch.stack([column != 0 for p, column in enumerate(columns) if p not in self._even]).any(0)
+        cells = pad_sequence([mask.nonzero()[:, 0] for mask in used.flatten(1)], batch_first=True)
         filled = torch.arange(cells.shape[1], device=cells.device) < used.sum((1, 2))[:, None]
-        values = torch.stack([own.flatten(1).gather(1, cells) * filled for own in columns], -1).to(chance[0])
+        values = torch.stack([column.flatten(1).gather(1, cells) * filled for column in columns], -1).to(chance[0])
         queries, keys = cells[:, None] // used.shape[2], cells[:, None] % used.shape[2]
         on_words = words.expand(len(cells), -1, -1).gather(2, keys).to(values)
         spreads = {p: ((targets[p] != 0)[:, None], targets[p].amax(-1)[:, None, :, None]) for p in self._even}
@@ -99,12 +99,12 @@ class Scorer:
         share = (left >= LEAST_ON_WORDS) / left.clip(LEAST_ON_WORDS)
         cells, queries = (places.expand(-1, weights.shape[1], -1) for places in (layout.cells, layout.queries))
         picked = weights.flatten(2).gather(2, cells).to(layout.values)
-        both = torch.stack([picked, picked * share.gather(2, queries) * layout.on_words], 1)
+        on_cells = torch.stack([picked, picked * share.gather(2, queries) * layout.on_words], 1)
         if self._targets.by_query:
-            measured = both.new_zeros(*both.shape[:3], weights.shape[2], layout.values.shape[-1])
-            measured.index_add_(3, layout.queries[0, 0], both[..., None] * layout.values[:, None, None])
+            measured = on_cells.new_zeros(*on_cells.shape[:3], weights.shape[2], layout.values.shape[-1])
+            measured.index_add_(3, layout.queries[0, 0], on_cells[..., None] * layout.values[:, None, None])
         else:
-            measured = (both.flatten(1, 2) @ layout.values).reshape(*both.shape[:3], 1, -1)
+            measured = (on_cells.flatten(1, 2) @ layout.values).reshape(*on_cells.shape[:3], 1, -1)
         rows = torch.empty_like(weights) if layout.spreads else weights  # one: what is new falls out of the cache
         for p, (keys, height) in layout.spreads.items():
             spread = keys * height
@@ -116,13 +116,13 @@ class Scorer:
 
     def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
         """Score some inputs, over every key, and over words alone with rows renormalised."""
-        layout, by_query = block.once("scores", partial(self._layout, block)), self._targets.by_query
+        layout, by_query = block.cached("scores", partial(self._layout, block)), self._targets.by_query
         patterns = len(self._targets.patterns)
         measured, share = self._measure(layout, block.weights)
         rows = torch.stack([block.has_row, share > 0], 1).to(measured)
         n, chance = (
-            rows[..., None] * own[:, :, None] if by_query else (rows @ own)[..., None, :]
-            for own in (layout.eligible.to(measured), layout.chance)
+            rows[..., None] * values[:, :, None] if by_query else (rows @ values)[..., None, :]
+            for values in (layout.eligible.to(measured), layout.chance)
         )
         if (even := block.even_carried) is not None:  # by what heads carry, chance is what even attention would carry
             chance = self._measure(layout, even)[0][..., :patterns]
@@ -175,13 +175,13 @@ _DISTANCES = {
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
     """The class of each query and key by its place in `CLASSES`; their number for none. Shape: as targets, int8."""
-    asked, keys = batch.word[:, batch.queries, None], batch.word[:, None, batch.keys]
-    offset, words, alike = batch.offset, asked & keys, batch.alike
-    own = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, batch.keys])
-    cells = {name: own & (offset >= least) & (offset <= most) for name, (least, most) in _DISTANCES.items()}
+    queries, keys = batch.word[:, batch.queries, None], batch.word[:, None, batch.keys]
+    offset, words, alike = batch.offset, queries & keys, batch.alike
+    inside = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, batch.keys])
+    cells = {name: inside & (offset >= least) & (offset <= most) for name, (least, most) in _DISTANCES.items()}
     of_keys = (*zip(CLASSES, batch.delimiters, strict=False), ("punctuation", batch.punctuation))
-    cells |= {name: asked & mask[:, None, batch.keys] for name, mask in of_keys}
-    cells |= {"identical": alike & own, "cross-sentence": alike & ~own, "elsewhere": words & ~own}
+    cells |= {name: queries & mask[:, None, batch.keys] for name, mask in of_keys}
+    cells |= {"identical": alike & inside, "cross-sentence": alike & ~inside, "elsewhere": words & ~inside}
     classes = torch.full(words.shape, len(CLASSES), dtype=torch.int8, device=words.device)
     for number, name in reversed(list(enumerate(CLASSES))):
         classes.masked_fill_(cells[name], number)
@@ -212,11 +212,11 @@ class ClassScorer:
         """Take one block."""
         for parts in self._units.blocks(block):
             rows = [self._rows(part, part.weights, part.takes) for part in parts]
-            count = torch.stack([own.eligible.sum(2, keepdim=True) for own in rows]).sum(0)
-            mean = torch.stack([own.scale.mT @ part.weights for part, own in zip(parts, rows, strict=True)]).sum(0)
-            mean /= count.clip(1)
-            for part, own in zip(parts, rows, strict=True):
-                self._sums.put(part, self._sums_of(part, own, mean, count))
+            count = torch.stack([part_rows.eligible.sum(2, keepdim=True) for part_rows in rows]).sum(0)
+            scaled = [part_rows.scale.mT @ part.weights for part, part_rows in zip(parts, rows, strict=True)]
+            mean = torch.stack(scaled).sum(0) / count.clip(1)
+            for part, part_rows in zip(parts, rows, strict=True):
+                self._sums.put(part, self._sums_of(part, part_rows, mean, count))
 
     def _layout(self, block: UnitBlock) -> tuple[Tensor, Tensor]:
         """Which keys count, which are special tokens at each of three places, frequent words, rare ones; and classes.
@@ -231,7 +231,7 @@ class ClassScorer:
 
     def _rows(self, block: UnitBlock, weights: Tensor, takes: Tensor) -> _Rows:
         """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
-        marks, _ = block.once(f"classes {self._special}", lambda: self._layout(block))
+        marks, _ = block.cached(f"classes {self._special}", lambda: self._layout(block))
         left, special, marked = (weights @ marks).tensor_split([1, 4], -1)
         eligible = takes[..., None] & (left >= LEAST_LEFT)
         scale = eligible.float() if self._special else eligible / left.clip(LEAST_LEFT)
@@ -239,7 +239,7 @@ class ClassScorer:
 
     def _on_columns(self, block: UnitBlock, weights: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
         """The rows by key, and what they have on all classes and marked words. Shape: [input, head, query, ...]."""
-        marks, classes = block.once(f"classes {self._special}", lambda: self._layout(block))
+        marks, classes = block.cached(f"classes {self._special}", lambda: self._layout(block))
         by_key = (weights * marks[..., 0][:, :, None]).mul_(rows.scale)
         on = by_key.new_zeros(*by_key.shape[:3], len(CLASSES) + 1)
         on.scatter_add_(3, classes.long().expand_as(by_key), by_key)
@@ -259,7 +259,7 @@ class ClassScorer:
 
         Shape: `mean` [input, head, 1, key], `count` [input, head, 1, 1].
         """
-        most, on_even, even_special = block.once(f"even {self._special}", lambda: self._on_even(block, block.even))
+        most, on_even, even_special = block.cached(f"even {self._special}", lambda: self._on_even(block, block.even))
         if (even := block.even_carried) is not None:
             _, on_even, even_special = self._on_even(block, even)
         by_key, on = self._on_columns(block, block.weights, rows)
@@ -288,13 +288,13 @@ class ClassScorer:
 
 
 def pair_sums(
-    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], others: Sequence[Consumer] = ()
+    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], observers: Sequence[Consumer] = ()
 ) -> dict[str, FloatArray]:
     """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
     scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
     if labelled is not None:
         scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
-    consumers = *scorers, *others
+    consumers = *scorers, *observers
 
     def show(block: AttentionBlock) -> None:
         for consumer in consumers:

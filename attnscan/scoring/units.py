@@ -37,20 +37,20 @@ class UnitBlock:
     of_tokens: AttentionBlock  # these inputs' alone
     batch: EncodedBatch  # these inputs by units under the block's mask, with the units that ask and that are keys
     rows: slice  # the tokens that ask
-    kept: dict[str, Any]  # what is the same for all layers that have the mask
+    cache: dict[str, Any]  # what is the same for all layers that have the mask
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What `make` makes of the mask and these queries, made once for all layers that have it."""
-        if name not in self.kept:
-            self.kept[name] = make()
-        return cast(T, self.kept[name])
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` computes from the mask and these queries; layers of one mask share it."""
+        if name not in self.cache:
+            self.cache[name] = make()
+        return cast(T, self.cache[name])
 
     def by_units(self, weights: Tensor) -> Tensor:
         """Shape: [input, head, query token, key token] -> [input, head, query, key]."""
         if self.batch.unit is None:
             return weights
         (unit,) = self.batch.unit
-        queries, keys = (own[own >= 0] for own in (unit[self.rows], unit[self.of_tokens.columns]))  # without padding
+        queries, keys = (ids[ids >= 0] for ids in (unit[self.rows], unit[self.of_tokens.columns]))  # without padding
         weights, count = weights[..., : len(queries), : len(keys)], (queries - queries[0]).bincount()
         to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(3, keys, weights)
         summed = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
@@ -78,8 +78,8 @@ class UnitBlock:
     @property
     def even(self) -> Tensor:
         """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
-        seen = self._seen
-        return self.by_units(seen / seen.sum(-1, keepdim=True).clip(1))
+        visible = self._visible
+        return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
 
     @property
     def even_carried(self) -> Tensor | None:
@@ -89,11 +89,11 @@ class UnitBlock:
         """
         if self.of_tokens.value_norms is None:
             return None
-        even = self._seen * self.of_tokens.value_norms[:, :, None]
+        even = self._visible * self.of_tokens.value_norms[:, :, None]
         return self.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)) * self.has_row[..., None]
 
     @property
-    def _seen(self) -> Tensor:
+    def _visible(self) -> Tensor:
         """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
         block = self.of_tokens
         return block.visible[block.inputs, None, self.rows, block.columns].float()
@@ -104,23 +104,23 @@ class Units:
 
     def __init__(self, batch: EncodedBatch, *, by_query: bool = False) -> None:
         self.batch, self.by_query = batch, by_query
-        self._kept: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
+        self._cache: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
 
-    def blocks(self, block: AttentionBlock, *, whole: bool = False) -> list[list[UnitBlock]]:
+    def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
         """What a block of tokens says of units; input by input, if words have several tokens.
 
         Of long inputs there are several ranges of queries, which stand together; with `whole`, one of all.
         """
         start, stop, _ = block.inputs.indices(len(self.batch))
         step = stop - start if self.batch.unit is None else 1
-        most = block.weights.shape[2] if whole else max(1, CELLS // block.weights.shape[3])
+        most = block.weights.shape[2] if all_queries else max(1, CELLS // block.weights.shape[3])
         return [self._parts(block, slice(i, i + step), i - start, most) for i in range(start, stop, step)]
 
     def _parts(self, block: AttentionBlock, inputs: slice, first: int, most: int) -> list[UnitBlock]:
         """Those inputs of a block, from its `first` on, by ranges of queries that cut no word in two."""
-        own = slice(first, first + inputs.stop - inputs.start)
-        norms = None if block.value_norms is None else block.value_norms[own]
-        of_tokens = replace(block, inputs=inputs, weights=block.weights[own], value_norms=norms)
+        places = slice(first, first + inputs.stop - inputs.start)
+        norms = None if block.value_norms is None else block.value_norms[places]
+        of_tokens = replace(block, inputs=inputs, weights=block.weights[places], value_norms=norms)
         starts = list(range(block.rows.start, block.rows.stop, most))
         if self.batch.unit is not None:
             unit = self.batch.inputs[inputs.start].unit
@@ -128,11 +128,11 @@ class Units:
         parts = []
         for rows in map(slice, starts, [*starts[1:], block.rows.stop]):
             key = (inputs.start, inputs.stop, rows.start, rows.stop, block.columns.stop, id(block.visible))
-            if key not in self._kept:
-                seen = block.visible[inputs, rows, block.columns]
-                of_units = self.batch.under(seen, inputs, rows, block.columns)
-                self._kept[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
-            parts.append(UnitBlock(of_tokens, self._kept[key][1], rows, self._kept[key][2]))
+            if key not in self._cache:
+                visible = block.visible[inputs, rows, block.columns]
+                of_units = self.batch.under(visible, inputs, rows, block.columns)
+                self._cache[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
+            parts.append(UnitBlock(of_tokens, self._cache[key][1], rows, self._cache[key][2]))
         return parts
 
 
@@ -152,11 +152,11 @@ class SumsOfBatch:
             if name not in self._sums:
                 shape = (self._count, *block.of_tokens.grid.shape, values.shape[-1])
                 self._sums[name] = torch.zeros(shape, dtype=exact(values.device), device=values.device)
-            own = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
+            head_sums = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
             if self._into is None:
-                own[block.of_tokens.inputs] += values.sum(2, dtype=own.dtype)
+                head_sums[block.of_tokens.inputs] += values.sum(2, dtype=head_sums.dtype)
             else:
-                own.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(own))
+                head_sums.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums))
 
     def of_units(self) -> dict[str, FloatArray]:
         """Those of each input or, by query, of each word or block of words. Shape: each [unit, layer, head, column]."""
@@ -193,13 +193,13 @@ class Targets:
         Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1].
         """
         queries = slice(None) if rows is None else slice(rows[0], rows[-1] + 1)
-        made: dict[bytes, NDArray[np.float32]] = {}
+        targets_by_mask: dict[bytes, NDArray[np.float32]] = {}
         for mask in visible:
-            if (key := mask.tobytes()) not in made:
-                seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
-                targets = self.of(self.batch.under(seen, slice(0, 1), queries, slice(0, seen.shape[2])))
-                made[key] = torch.cat([target.float() for target in targets]).cpu().numpy()
-        return tuple(made[mask.tobytes()] for mask in visible)
+            if (key := mask.tobytes()) not in targets_by_mask:
+                tokens_seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
+                targets = self.of(self.batch.under(tokens_seen, slice(0, 1), queries, slice(0, tokens_seen.shape[2])))
+                targets_by_mask[key] = torch.cat([target.float() for target in targets]).cpu().numpy()
+        return tuple(targets_by_mask[mask.tobytes()] for mask in visible)
 
     def of(self, batch: EncodedBatch) -> list[Tensor]:
         """The target of each pattern for some of the batch's inputs, as `EncodedBatch.under` gives them.
@@ -214,7 +214,7 @@ class Targets:
             elif pattern.target is None:
                 matrix = self._helpers(batch)
             else:
-                matrix = pattern.target(batch) if pattern in ALL_PATTERNS else _own_target(pattern, batch)
+                matrix = pattern.target(batch) if pattern in ALL_PATTERNS else _call_user_pattern(pattern, batch)
             if batch.visible is not None:
                 matrix = matrix & batch.visible if matrix.dtype == torch.bool else matrix * batch.visible
             if pattern.even:
@@ -227,7 +227,7 @@ class Targets:
         """The target of the pattern that only the model can tell."""
         targets = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
         queries, keys = (range(batch.word.shape[1])[units] for units in (batch.queries, batch.keys))
-        help_of = {id(encoded): own for encoded, own in zip(self.batch.inputs, self.helps, strict=False)}
+        help_of = {id(encoded): word_help for encoded, word_help in zip(self.batch.inputs, self.helps, strict=False)}
         for row, encoded in zip(targets, batch.inputs, strict=True):
             if id(encoded) in help_of:
                 places, shares = np.array(help_of[id(encoded)].places, int), help_of[id(encoded)].shares
@@ -237,28 +237,28 @@ class Targets:
         return targets
 
 
-def _own_target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
+def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     """The target of a pattern that is not ours: its function is shown whole inputs, and what it gives is checked.
 
     Raises: OptionError if it is no target of this batch.
     """
     assert pattern.target is not None
-    remedy, whole = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1", slice(None)
+    remedy, every_unit = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1", slice(None)
     visible = None
     if batch.visible is not None:
         visible = torch.zeros_like(batch.word)[:, :, None] & batch.word[:, None]
         visible[:, batch.queries, batch.keys] = batch.visible
     try:
-        matrix = pattern.target(replace(batch, queries=whole, keys=whole, visible=visible))
+        matrix = pattern.target(replace(batch, queries=every_unit, keys=every_unit, visible=visible))
     except Exception as error:
         if isinstance(error, AttnscanError) or out_of_memory(error):
             raise
-        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise OptionError(f"the function of pattern '{pattern.id}' fails: {why}", remedy) from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise OptionError(f"the function of pattern '{pattern.id}' fails: {reason}", remedy) from error
     shape = [*batch.word.shape, batch.word.shape[1]]
     if not isinstance(matrix, Tensor) or list(matrix.shape) != shape:
-        given = f"target of shape {list(matrix.shape)}" if isinstance(matrix, Tensor) else type(matrix).__name__
-        raise OptionError(f"pattern '{pattern.id}' gives a {given}, not one of shape {shape}", remedy)
+        received = f"target of shape {list(matrix.shape)}" if isinstance(matrix, Tensor) else type(matrix).__name__
+        raise OptionError(f"pattern '{pattern.id}' gives a {received}, not one of shape {shape}", remedy)
     target = matrix.to(batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32)
     if not ((target >= 0) & (target <= 1)).all():
         raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)

@@ -165,13 +165,13 @@ class NeuronScorer:
             return
         self._shape = block.grid.shape
         step = -(-block.query.shape[2] // _MOST_QUERIES)  # of a long input, queries that are spread evenly
-        ((of_units,),) = self._targets.units.blocks(block, whole=True)
+        ((of_units,),) = self._targets.units.blocks(block, all_queries=True)
         means = partial(self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS)
         for place, head in enumerate(range(*block.heads.indices(block.grid.shape[1]))):
             if self._only is None or (block.layer, head) in self._only:
                 query, key = block.query[:, place, ::step].float() * block.scaling, block.key[:, place].float()
                 bases = rotations(self._seed, block.layer, head, query.shape[-1]).to(query.device)
-                measured = self._measure(query, key, bases, *of_units.once("neurons", means))
+                measured = self._measure(query, key, bases, *of_units.cached("neurons", means))
                 self._sums[block.layer, head, block.inputs.start] = measured
 
     def sums(self) -> FloatArray | None:

@@ -48,7 +48,7 @@ def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
     assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
     assert result.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
     assert result.statements[Head(0, 0)] == "determiner → its noun"
-    assert result.said_of(Head(0, 0))["syntax_label"] == "det dep->head" and result.letter(Head(0, 0)) == "F"
+    assert result.head_columns(Head(0, 0))["syntax_label"] == "det dep->head" and result.letter(Head(0, 0)) == "F"
 
 
 def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:

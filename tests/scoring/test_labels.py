@@ -251,5 +251,5 @@ def test_residuals_of_the_same_few_words_are_no_whole_numbers() -> None:
     names, _ = habits_of(special=False)
     values = np.full((3, 1, 1, len(names)), 0.25)
     values[..., names.index("same-keys")] = 0.75
-    apart = differences(Shares(values, values, values), names, others=0)[2]
+    apart = differences(Shares(values, values, values), names, fill=0)[2]
     assert set(apart[..., names.index("same-keys")].ravel()) == {0.5} and apart.sum() == 1.5
