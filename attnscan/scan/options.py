@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -224,7 +225,7 @@ class AblationRequest:
 OnProgress = Callable[[str, int | None, int | None], object]
 """Called with what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
 LOG = logging.getLogger("attnscan")
-_INSIDE = str(Path(__file__).parents[1]), contextlib.__file__
+_INSIDE = f"{Path(__file__).parents[1]}{os.sep}", contextlib.__file__
 
 
 class Note(UserWarning):

@@ -34,6 +34,7 @@ from attnscan.results.predictions import Dependencies, Help
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import AttentionKind, By, Grid, Reading, Signature, Special
 from attnscan.scan.options import OnProgress, ScanOptions, silent
+from attnscan.scoring.blocks import KINDS
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.predictive import Questions, help_between_words, measure_of
@@ -392,7 +393,8 @@ def result_of_input(
         words = scorers_of_reading.scorer.word_sums()
         for special, classes in scorers_of_reading.classes.items():
             reading = Reading(by, special)
-            sums = {} if classes is None else words | classes.sums()
+            of_kind = {name: values for name, values in words.items() if name.startswith(KINDS[reading.among_words])}
+            sums = {} if classes is None else of_kind | classes.sums()  # no others are kept until labels are read
             arguments = scores[by], sums, reading, options.threshold, options.seed
             labels[reading] = partial(labels_of, *arguments, of_pairs=False)
     not_measured = {}
