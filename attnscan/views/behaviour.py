@@ -1,7 +1,5 @@
 """What screens, pages and notebooks say alike of what heads do, in plain words, and of what scores are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a notebook shows of a result: a terminal's screen and, of one input, the page of `report` in a frame."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text

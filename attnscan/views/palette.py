@@ -1,7 +1,5 @@
 """What each pattern and habit is called, and looks like, on every screen, page and picture: words, letter, colour."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from attnscan.scoring.cross import ALL_PATTERNS

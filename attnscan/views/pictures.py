@@ -4,8 +4,6 @@ matplotlib lays out every figure; nothing of it that is global is touched: no py
 Lengths are in inches.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -45,7 +43,7 @@ _MOST_CELLS = 6000  # drawn as shapes; more become an image, so that the file st
 _MOST_LINES, _LEAST_LINE = 2000, 0.01  # of one head: the strongest, and no weaker ones
 _RAMP = LinearSegmentedColormap.from_list("attnscan", palette.RAMP)
 _FAINT, _GOLD = "#666666", "#d55e00"
-_ZERO_TO_ONE = (0, 0.5, 1), ("0", "0.5", "1")  # ticks
+_TICKS, _TICK_LABELS = (0, 0.5, 1), ("0", "0.5", "1")  # from 0 to 1
 _SCRIPTS = {"Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"}
 
 
@@ -69,9 +67,11 @@ def picture(
         if _OF_KIND[option] != chosen:
             raise OptionError(f"the picture '{chosen}' has no {option}", f"{option} is for {_OF_KIND[option]}")
     signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
-    about: dict[str, Any] = {"Title": plain(f"attnscan plot --kind {chosen}: {signature.title}")}
-    about["Subject" if format == "pdf" else "Description"] = json.dumps(asdict(signature))
-    about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {})
+    about = {
+        "Title": plain(f"attnscan plot --kind {chosen}: {signature.title}"),
+        "Subject" if format == "pdf" else "Description": json.dumps(asdict(signature)),
+        **{"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {}),
+    }
     style = palette.PAPER_STYLE | {"font.family": ["DejaVu Sans", *sorted(_SCRIPTS & {*fontManager.get_font_names()})]}
     file = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught, matplotlib.style.context(style, after_reset=True):
@@ -93,8 +93,10 @@ def draw_map(result: HeadScores, width: float) -> Figure:
     colors = [on_white(paper_color(kind), opacity) for kind, opacity in zip(kinds, opacities, strict=True)]
     counts = [(kind.name, len(kind.heads), pale if group == "rest" else 1) for group, kind in kinds_of(labels)]
     counts += [("", kinds.count(""), 1)] * ("" in kinds)
-    entry = "{}  {} ({})".format
-    legend = {entry(letter(kind), words(kind), n): on_white(paper_color(kind), opacity) for kind, n, opacity in counts}
+    legend = {
+        f"{letter(kind)}  {words(kind)} ({count})": on_white(paper_color(kind), opacity)
+        for kind, count, opacity in counts
+    }
     figure, height, note = _draw_letters(result.grid, marks, colors, legend, width)
     resting = " or ".join(words(kind.name) for kind in labels.resting)
     return _finish(
@@ -108,8 +110,8 @@ def draw_map(result: HeadScores, width: float) -> Figure:
 
 def draw_scores(result: HeadScores, width: float) -> Figure:
     """How far every head is above chance for each pattern."""
-    above, caption = result.table.above_chance, _reading_of(result)
-    return _draw_grids(_titles(result), above, result.grid, width, "above chance", caption)
+    above = result.table.above_chance
+    return _draw_grids(_titles(result), above, result.grid, width, "above chance", _reading_of(result))
 
 
 def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
@@ -125,8 +127,7 @@ def draw_layers(result: HeadScores, width: float) -> Figure:
     """By layer for each pattern, how far above chance: the best head, named where it is best of all, and the mean."""
     table, grid, layers = result.table, result.grid, np.arange(result.grid.shape[0])
     figure, axes, across = _panels(_titles(result), width, "layer", "above chance")
-    ends, chance = np.broadcast_arrays(np.stack(table.interval), table.chance)
-    low, high = ((ends - chance) / (1 - chance)).clip(0, 1)
+    low, high = ((np.stack(table.interval) - table.chance) / (1 - table.chance)).clip(0, 1)
     above = table.above_chance.clip(0)
     best = np.nan_to_num(above, nan=-1).argmax(1)  # [layer, pattern]
     for p, (pattern, ax) in enumerate(zip(result.scores.patterns, axes, strict=True)):
@@ -141,8 +142,7 @@ def draw_layers(result: HeadScores, width: float) -> Figure:
             side = ("left", "center", "right")[3 * top // len(layers)]
             ax.annotate(name, (top, np.fmax(score, end)[top]), (0, 2), textcoords="offset points", ha=side)
         _name(ax.xaxis, grid.numbers, across / len(layers), _NUMBERED)
-        ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2))
-        ax.set_yticks(*_ZERO_TO_ONE)
+        ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid(axis="y")
     intervals = "Upright: 95 % intervals of the best heads over pairs." * (not np.isnan(table.se).all())
     return _finish(figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean. {intervals}")
@@ -286,9 +286,8 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
         opacity = np.where(rows["survives"], 0.85, 0.25)
         ax.axline((0, 0), (1, 1), color=palette.RULE, linewidth=0.5)
         ax.scatter(rows["score_a"], rows["score_b"], 5, paper_color(name), alpha=opacity, linewidth=0, clip_on=False)
-        ax.set(xlim=(0, 1), ylim=(0, 1))
-        ax.set_xticks(*_ZERO_TO_ONE)
-        ax.set_yticks(*_ZERO_TO_ONE)
+        ax.set(xlim=(0, 1), xticks=_TICKS, xticklabels=_TICK_LABELS)
+        ax.set(ylim=(0, 1), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid()
     models = [signature.title for signature in comparison.signatures]
     if models[0] == models[1]:  # two checkpoints of a run may differ by their directories alone

@@ -9,8 +9,6 @@ norm, small weights decide (0.3 was seen, at 120 tokens). So the page holds the 
 from what rounded shares make of it. Both sides count in whole numbers and agree.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import zlib

@@ -1,7 +1,5 @@
 """What the page's scripts read of a result as JSON: its heads, its table, and the tokens of an input."""
 
-from __future__ import annotations
-
 import csv
 import io
 import shlex

@@ -4,8 +4,6 @@ Its scripts read JSON: of each input facts, and packed numbers by their ids. Tex
 template's escaping, or as JSON in which no tag can end; the page's own policy forbids all other scripts.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter
@@ -14,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -23,6 +21,7 @@ from markupsafe import Markup
 from attnscan.errors import OptionError
 from attnscan.results.attention import Attention, check_drawn
 from attnscan.results.heads import HeadScores
+from attnscan.results.predictions import Prediction
 from attnscan.results.syntax import Syntax, TreesRead
 from attnscan.results.terms import Head, Heads
 from attnscan.text import plain
@@ -37,9 +36,6 @@ from attnscan.views.page.facts import (
     token_text,
     why_not,
 )
-
-if TYPE_CHECKING:
-    from attnscan.results.predictions import Prediction
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""

@@ -1,7 +1,5 @@
 """The screen of `ablate`: what heads are worth, quantity by quantity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

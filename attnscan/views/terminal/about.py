@@ -1,24 +1,18 @@
 """The screens of `models`, what can run and what one checkpoint is, and of `patterns`, plain text with drawings."""
 
-from __future__ import annotations
-
 import textwrap
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.card import answers
+from attnscan.model.sources import Catalog
+from attnscan.results.card import Checkpoint, answers
 from attnscan.results.terms import Grid
 from attnscan.scoring.patterns import SHIPPED, Pattern
 from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
-
-if TYPE_CHECKING:
-    from attnscan.model.sources import Catalog
-    from attnscan.results.card import Checkpoint
 
 _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
 _READ_BY = {

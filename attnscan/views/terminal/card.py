@@ -1,7 +1,5 @@
 """The card of a head: what it does, and everything that says so, on one screen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

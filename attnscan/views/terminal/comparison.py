@@ -1,7 +1,5 @@
 """The screens of `compare`, what sets two models apart, and of `similar`, which heads attend alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 

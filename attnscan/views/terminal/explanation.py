@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, Explanations, sign
-from attnscan.results.terms import SHUFFLES, Head
+from attnscan.results.terms import SHUFFLES, Head, pd
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN_KEYS, _SHOWN_NEURONS = 12, 4
 _SIGNS = "≈ within what rotated bases give, which says nothing of the model's own neurons, < below it, > above it."

@@ -1,7 +1,5 @@
 """The screens of `show`, one head's weights, and of `predictive`, which words of an input help to predict which."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The screens of `heads`, `classify` and `profile`: kinds of heads with a map, the best heads, where attention goes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all screens share. Everything is readable without colour: letters carry what colours carry."""
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -12,12 +11,9 @@ from rich.text import Text
 
 from attnscan.results.intervals import half_width
 from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, NOTHING, Syntax
-from attnscan.results.terms import Head
+from attnscan.results.terms import Head, pd
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ROWS, _RANKED = 18, 15
 _OF_HEAD = ("head", "right", "rule", "gain", "weight")
