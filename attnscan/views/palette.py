@@ -46,8 +46,9 @@ _STYLES = {pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) f
     "middle": KindStyle("d", "special tokens in the middle", "rest"),
     "end": KindStyle("t", "special tokens at the end", "rest"),
 }
-_PATTERNS = {pattern.id: pattern.color for pattern in ALL_PATTERNS}
-COLORS = {name: _PATTERNS.get(name, GROUPS[style.group]) for name, style in _STYLES.items()}
+COLORS = {name: GROUPS[style.group] for name, style in _STYLES.items() if style.group in GROUPS} | {
+    pattern.id: pattern.color for pattern in ALL_PATTERNS
+}
 NO_HABIT_COLOR, OTHER_COLOR, INK, RULE = "#dcdcdc", "#56567f", "#111111", "#d9d9d9"
 """On paper: of a head without a distinct habit, of a user's own pattern, of text, and of lines to compare with."""
 HEAD_COLORS = (

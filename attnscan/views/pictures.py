@@ -210,8 +210,10 @@ def _layout(rows: list[str], keys: list[str], count: int, layer: int, width: flo
         if has_room and pitch > 0:
             pitches[columns] = pitch
     if not pitches:
-        what = f"{count} heads have no room in a picture {width:g} inches wide"
-        raise SelectionError(what, "name fewer of them, or give a larger --width")
+        raise SelectionError(
+            f"{count} heads have no room in a picture {width:g} inches wide",
+            "name fewer of them, or give a larger --width",
+        )
     best = max(pitches, key=lambda columns: (min(pitches[columns], _NAMED), columns))
     return best, pitches[best]
 
@@ -292,8 +294,10 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
     models = [signature.title for signature in comparison.signatures]
     if models[0] == models[1]:  # two checkpoints of a run may differ by their directories alone
         models = [signature.model for signature in comparison.signatures]
-    pale = f"Pale: the difference does not survive a false discovery rate of {FALSE_DISCOVERIES:.0%}, "
-    pale += f"or is smaller than {comparison.least:g}."
+    pale = (
+        f"Pale: the difference does not survive a false discovery rate of {FALSE_DISCOVERIES:.0%}, "
+        f"or is smaller than {comparison.least:g}."
+    )
     return _finish(figure, None, f"A: {models[0]}", f"B: {models[1]}", pale)
 
 
@@ -434,8 +438,7 @@ def _draw_cells(ax: Any, values: NDArray[Any], **options: Any) -> Any:
     count, (rows, columns) = len(ax.figure.axes), values.shape[:2]
     ax.patch.set(facecolor="#ededed", edgecolor="#b5b5b5", hatch="//////", linewidth=0)
     how = {"edgecolors": "face", "linewidth": 0.25, "rasterized": count * rows * columns > _MOST_CELLS, **options}
-    edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
-    cells = ax.pcolormesh(*edges, np.ma.masked_invalid(values), **how)
+    cells = ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(values), **how)
     ax.set_ylim(rows - 0.5, -0.5)
     return cells
 

@@ -57,7 +57,6 @@ def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dic
     not_measured = dict(result.not_measured)
     if not result.of_input and signature.predictive == "off":
         not_measured["predictive"] = "switched off"
-    patterns = [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in result.scores.patterns]
     habits = [
         _kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in result.scores.patterns
     ]
@@ -70,7 +69,7 @@ def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dic
         "letter": grid.kind.letter,
         "grid": grid.shape,
         "heads": [head.name for head in grid],
-        "patterns": patterns,
+        "patterns": [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in result.scores.patterns],
         "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
         "columns": list(frame_of(result)),
@@ -130,8 +129,8 @@ def frame_of(result: HeadScores) -> pd.DataFrame:
 
 def tables_of(results: Mapping[str, HeadScores]) -> bytes:
     """Of each reading the cells of the CSV, doubts, chance, statements, and where attention goes, as JSON."""
-    tables = {name: _table_of(result) for name, result in results.items()}
-    return pd.Series(tables).to_json(double_precision=5).encode()  # NaN as null
+    tables = pd.Series({name: _table_of(result) for name, result in results.items()})
+    return tables.to_json(double_precision=5).encode()  # NaN as null
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:
@@ -169,9 +168,9 @@ def facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
         why_no_neurons = (
             f"{'saved weights hold no' if is_saved else 'this architecture does not show its'} queries and keys"
         )
-    is_whole = len(passage) == total
+    part = f"tokens {passage[0]} to {passage[-1]} of {total:,}"
     return {
-        "subtitle": f"{total} tokens" if is_whole else f"tokens {passage[0]} to {passage[-1]} of {total:,}",
+        "subtitle": f"{total} tokens" if len(passage) == total else part,
         "tokens": [token_text(token) for token in tokens],
         "special": [attention.sentence[token] < 0 for token in passage],
         "segments": [attention.segments[token] for token in passage],

@@ -124,8 +124,7 @@ def _followed(syntax: Syntax, head: Head) -> str:
     best = syntax.main_rows[head]
     rule = f"the rule '{syntax.rule[best]}' for {syntax.rule_accuracy[best]:.2f}"
     row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
-    accuracy = syntax.accuracy[(*head.place, best)]
-    return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {rule}"
+    return f"{plain(syntax.statements[head])}; {row} right for {syntax.accuracy[(*head.place, best)]:.2f}, {rule}"
 
 
 def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -145,11 +144,14 @@ def live_page(
     The page knows of its `server` the `models` that can be asked, which one it is of (`model`), and why a kind of
     change cannot be made in each (`available`). `kinds` are those of an encoder-decoder's attention, if it has several.
     """
-    live = {**server, **answer, "models": [plain(name) for name in server["models"]]}
-    live["available"] = [{change: plain(why) for change, why in reasons.items()} for reasons in server["available"]]
+    live = {
+        **server,
+        **answer,
+        "models": [plain(name) for name in server["models"]],
+        "available": [{change: plain(why) for change, why in reasons.items()} for reasons in server["available"]],
+    }
     facts = live.pop("facts")
-    letters = {kind: "" if kind == "encoder" else kind[0] for kind in kinds if kind != facts["key"]}
-    others = [{"key": kind, "letter": letter} for kind, letter in letters.items()]
+    others = [{"key": kind, "letter": "" if kind == "encoder" else kind[0]} for kind in kinds if kind != facts["key"]]
     return _render(result, [facts, *others], live=live)
 
 
@@ -217,8 +219,8 @@ def _add_numbers(page_input: _Input, options: PageOptions, room: float) -> None:
     if attention is None:
         return
     wants_neurons = options.neurons and attention.query is not None
-    weights_room = room * _WEIGHTS_SHARE if wants_neurons else room
     pack_weights, pack_neurons = partial(arrays.pack_weights, attention), partial(arrays.pack_neurons, attention)
+    weights_room = room * _WEIGHTS_SHARE if wants_neurons else room
     weights, steps = arrays.pack_finest(arrays.WEIGHT_STEPS, page_input.order, weights_room, pack_weights)
     heads = [head for head in page_input.order if wants_neurons and f"weights-{head.name}" in weights]
     room -= arrays.size_of(weights.values())
@@ -277,8 +279,13 @@ def _template(live: bool) -> Template:
     library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
     script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
     style = (WEB / "style.css").read_text("utf-8")
-    web = {"live": live, "style": Markup(style), "script": Markup(script)}
-    web |= {"style_hash": _hash(style), "script_hash": _hash(script)}
+    web = {
+        "live": live,
+        "style": Markup(style),
+        "style_hash": _hash(style),
+        "script": Markup(script),
+        "script_hash": _hash(script),
+    }
     environment = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

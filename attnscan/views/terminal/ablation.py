@@ -35,14 +35,15 @@ def _quantity(quantity: Quantity, effects: list[Effect], count: int, width: int)
     intact, n = number(effects[0].intact, 3), effects[0].n
     yield Text.assemble((quantity.name, "bold"), f"  {quantity.unit}  intact {intact or '–'}", (f"  n {n:,}", "dim"))
     if not n:
-        unlabelled = quantity.name == "classifier-accuracy"
-        missing = ": no pair has a class in a column 'label' or 'gold_label'" if unlabelled else ""
+        missing = ": no pair has a class in a column 'label' or 'gold_label'" * (quantity.name == "classifier-accuracy")
         yield Text(f"nothing to measure it by{missing}", style="dim")
         return
     most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
     bars = [abs(effect.loss) / most if effect.leads and most else 0.0 for effect in effects]
-    cells = [_cells(effect, 3 if most >= 0.1 else 5) for effect in effects[:count]]
-    rows = [[*of, (bar, color_of(effect.set.name))] for of, bar, effect in zip(cells, bars, effects, strict=False)]
+    rows = [
+        [*_cells(effect, 3 if most >= 0.1 else 5), (bar, color_of(effect.set.name))]
+        for effect, bar in zip(effects[:count], bars, strict=False)
+    ]
     columns = [Column("switched off"), *(Column(name, ">", drop) for name, drop in _DROP.items()), Column("", "bar")]
     yield table_of(columns, rows, width, apart=2 if width >= _WIDE else 1)
     if count < len(effects):

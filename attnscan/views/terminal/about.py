@@ -27,9 +27,8 @@ def models_view(catalog: Catalog) -> RenderableType:
     for name in ("--model", "family", "heads", "state", "where"):
         grid.add_column(name, overflow="fold")
     for entry in catalog.entries:
-        size = f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"
-        cells = entry["model"], entry["family"], size, entry["state"], entry["where"]
-        grid.add_row(*(Text(plain(str(cell))) for cell in cells))
+        cells = entry | {"heads": f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"}
+        grid.add_row(*(Text(plain(str(cells[name]))) for name in ("model", "family", "heads", "state", "where")))
     silent = "does not answer: only the models above and local directories can run"
     hub = "answers: --model can be any id of it" if catalog.hub else silent
     return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
@@ -52,8 +51,7 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     }
     blocks: list[RenderableType] = [Text(plain(checkpoint.model), style="bold"), "", _pairs(lines), ""]
     blocks += [Text("patterns that can be scored", style="bold"), _pairs(answers(checkpoint.patterns)), ""]
-    blocks += [Text("measures of attnscan ablate", style="bold"), _pairs(answers(checkpoint.measures))]
-    return Group(*blocks)
+    return Group(*blocks, Text("measures of attnscan ablate", style="bold"), _pairs(answers(checkpoint.measures)))
 
 
 def _pairs(rows: dict[str, str]) -> Table:

@@ -30,30 +30,33 @@ def cards_view(cards: Cards, width: int) -> RenderableType:
     return Group(*blocks)
 
 
-def _card(card: Card, width: int) -> Iterator[RenderableType]:
+def _card(card: Card, width: int) -> list[RenderableType]:
     """At most 45 lines at 80 columns, with the model, what was read, and what to try next."""
-    yield from wrapped(does(card), width, style="bold")
-    yield from wrapped(how_sure(card.ranking.labels, card.head), width)
-    yield ""
-    yield _scores(card, width)
-    yield from [*wrapped(_profile(card), width, style=""), Text("")]
     signature = card.ranking.signature
     pairs = signature.pairs_read - signature.pairs_skipped
     looked_at = f", of the first {card.pairs:,} of {pairs:,} pairs" if card.pairs < pairs else ""
     links = card.links[:_LINKS].itertuples()
     rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
-    yield table_of([Column(f"links most, from → to{looked_at}"), *columns], rows, width)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.alike)
     why = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
-    for text in (f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", why, _lost(card)):
-        yield from wrapped(text, width, style="")
+    blocks: list[RenderableType] = [
+        *wrapped(does(card), width, style="bold"),
+        *wrapped(how_sure(card.ranking.labels, card.head), width),
+        "",
+        _scores(card, width),
+        *wrapped(_profile(card), width, style=""),
+        "",
+        table_of([Column(f"links most, from → to{looked_at}"), *columns], rows, width),
+        *wrapped(f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", width, style=""),
+        *wrapped(why, width, style=""),
+        *wrapped(_lost(card), width, style=""),
+    ]
     if card.syntax is not None:
-        yield from _syntax(card.syntax, card.head, width)
+        blocks += _syntax(card.syntax, card.head, width)
     if card.examples:
-        yield ""
-        yield Text(f"Strongest{looked_at}; ‹from› «to» are the words that it links most there", style="dim")
-        yield from (_example(example, width) for example in card.examples)
+        blocks += ["", Text(f"Strongest{looked_at}; ‹from› «to» are the words that it links most there", style="dim")]
+    return blocks + [_example(example, width) for example in card.examples]
 
 
 def _scores(card: Card, width: int) -> Table:

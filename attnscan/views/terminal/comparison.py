@@ -25,19 +25,25 @@ def comparison_view(
 
     With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
     """
-    lines = zip("AB", map(model_line, comparison.signatures), strict=True)
-    blocks: list[RenderableType] = [Text(f"{name} ", style="dim").append_text(line) for name, line in lines]
     rows, grid = comparison.differences, comparison.grid
     how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
     survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
     below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
     pairs = int(comparison.of_models[0].scores.every_key.pairs.max())
-    blocks += [Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"), ""]
-    blocks += [Text.assemble((survive, "bold"), smaller), "", _table(comparison, patterns, width), ""]
+    blocks: list[RenderableType] = [
+        Text("A ", style="dim").append_text(model_line(comparison.signatures[0])),
+        Text("B ", style="dim").append_text(model_line(comparison.signatures[1])),
+        Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"),
+        "",
+        Text.assemble((survive, "bold"), smaller),
+        "",
+        _table(comparison, patterns, width),
+        "",
+    ]
     if heads is not None or top is not None:
-        blocks.append(Text("Head by head; bold: the difference survives", style="bold"))
-        blocks.append(_differences(comparison, patterns, heads, top))
+        title = Text("Head by head; bold: the difference survives", style="bold")
+        blocks += [title, _differences(comparison, patterns, heads, top)]
     else:
         blocks += _changed(comparison, width)
     if comparison.match == "nearest":
@@ -51,10 +57,9 @@ def comparison_view(
         f"are paired and clustered by pair, at a false discovery rate of {100 * FALSE_DISCOVERIES:g} %. "
         f"rises, falls: the greatest of these. {_UNSURE}"
     )
-    blocks += ["", *wrapped(note, width)]
-    if {"identical", "cross-sentence"} & set(patterns):
-        blocks += wrapped(f"identical, cross-sentence: {comparison.alike}", width)
-    return Group(*blocks)
+    by_tokens = bool({"identical", "cross-sentence"} & set(patterns))
+    tokens = f"identical, cross-sentence: {comparison.alike}" * by_tokens
+    return Group(*blocks, "", *wrapped(note, width), *wrapped(tokens, width))
 
 
 def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table:

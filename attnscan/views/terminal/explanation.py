@@ -36,10 +36,10 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
         blocks += _one(explanations, width)
     elif query is None:
         blocks += _many(explanations, width)
-    blocks += wrapped(_SHUFFLED, width) if SHUFFLED not in explanations.not_available else []
-    for name, why in explanations.not_available.items():
-        blocks.append(Text(plain(f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}"), style="dim"))
-    return Group(*blocks)
+    missing = explanations.not_available
+    notes = [f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}" for name, why in missing.items()]
+    shuffled = [] if SHUFFLED in missing else wrapped(_SHUFFLED, width)
+    return Group(*blocks, *shuffled, *(Text(plain(note), style="dim") for note in notes))
 
 
 def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
@@ -98,8 +98,8 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
     """The keys of the query, by weight, each with its logit and the neurons that add most to it."""
     frame = explanations.keys(head, query).sort_values("weight", ascending=False, kind="stable")
     first = frame.iloc[0]
-    title = (f"{head.name}  {plain(first['query_token']).strip()}", "bold"), (f"  token {first['query']}", "dim")
-    yield Text.assemble(*title)
+    title = f"{head.name}  {plain(first['query_token']).strip()}"
+    yield Text.assemble((title, "bold"), (f"  token {first['query']}", "dim"))
     rows, products = [], frame.filter(like="neuron_").to_numpy()
     for key, added in zip(frame[:_SHOWN_KEYS].to_dict("records"), products, strict=False):
         token = Text.assemble((f"{key['key']:>3} ", "dim"), plain(key["key_token"]).strip()[:14] or "␣")

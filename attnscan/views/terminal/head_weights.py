@@ -42,9 +42,8 @@ def head_view(shown: HeadWeights, width: int, top: int | None = None) -> Rendera
         blocks.append(Text(f"Queries are the target's words, keys the source's{gold}.", style="dim"))
     if not single and not fits:
         first, count = shown.keys[0], max(4, (room - _BEST) // 2)
-        why = f"A map of {len(shown.keys)} tokens is wider than the screen"
-        remedy = f"--window {first}-{first + count - 1} shows a part, --token one row."
-        blocks.append(Text(f"{why}: {remedy}", style="dim"))
+        part = f"--window {first}-{first + count - 1} shows a part, --token one row"
+        blocks.append(Text(f"A map of {len(shown.keys)} tokens is wider than the screen: {part}.", style="dim"))
     return Group(*blocks)
 
 
@@ -76,8 +75,7 @@ def _map(shown: HeadWeights, matrix: NDArray[np.float32], rows: list[Text], name
     height = max(map(len, keys))
     yield Text("")
     for place in range(height):
-        letters = "".join(_fit(key.rjust(height)[place], 2) for key in keys)
-        yield Text(" " * rows[0].cell_len + letters, style="dim")
+        yield Text(" " * rows[0].cell_len + "".join(_fit(key.rjust(height)[place], 2) for key in keys), style="dim")
     for query, row, weights in zip(shown.queries, rows, matrix, strict=True):
         line, best = row.copy(), int(weights.argmax())
         for key, weight in zip(shown.keys, weights, strict=True):

@@ -42,9 +42,10 @@ def title_of(result: HeadScores, about: str = "") -> Text:
     unusual = ("by what heads carry" * reading.carried, "special tokens in" * (not reading.among_words))
     rest = "".join(f" · {part}" for part in (cut, *unusual) if part)
     name = signature.model if signature.model == "bundled" else signature.title
-    before = f"{plain(about)} · " if about else ""
     return Text.assemble(
-        before, (plain(name), "bold"), f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{rest}"
+        f"{plain(about)} · " if about else "",
+        (plain(name), "bold"),
+        f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{rest}",
     )
 
 
@@ -151,8 +152,8 @@ def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table
         difference = "" if np.isnan(lead["se"]) else f"{'' if lead['sure'] else '≈ '}{lead['difference']:.3f}"
         bar = max(0.0, row["above_chance"]) if row["low"] > row["chance"] else 0.0
         cells = [result.grid[head].name, row["score"], interval, difference, *[itself[head]] * of_others]
-        cells += [row[name] for name in ("chance", "above_chance", "n", "pairs")]
-        rows.append([*cells, (bar, color_of(pattern))])
+        numbers = [row[name] for name in ("chance", "above_chance", "n", "pairs")]
+        rows.append([*cells, *numbers, (bar, color_of(pattern))])
     return table_of([*columns, Column("above chance", "bar")], rows, width, apart=1)
 
 

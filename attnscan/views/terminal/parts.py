@@ -28,9 +28,8 @@ def render(content: RenderableType, width: int, color_system: str | None = None,
 
 def render_html(content: RenderableType, width: int) -> str:
     """The screen for a notebook, with inline styles alone."""
-    console = _print(content, io.StringIO(), width, "truecolor")
     code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
-    return console.export_html(inline_styles=True, code_format=code)
+    return _print(content, io.StringIO(), width, "truecolor").export_html(inline_styles=True, code_format=code)
 
 
 def _print(

@@ -36,8 +36,8 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
         for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
             ranked = rows.dropna(subset="accuracy").sort_values("accuracy", ascending=False, kind="stable")
             shown = ranked if every else ranked[:_RANKED]
-            table = relations_table(result, shown, names, width)
-            blocks += ["", Text(_row_name(relation, str(direction)), style="bold"), table]
+            title = Text(_row_name(relation, str(direction)), style="bold")
+            blocks += ["", title, relations_table(result, shown, names, width)]
             if len(shown) < len(ranked):
                 blocks.append(Text(f"{len(shown)} of {len(ranked)} heads; --all for all.", style="dim"))
         return Group(*blocks, "", *wrapped(_KEY, width))
@@ -104,8 +104,7 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], wi
             "held": "" if np.isnan(row["held_gain"]) else f"{row['held_gain']:+.2f}",
         }
         cells.append([texts[name] for name in names])
-    left = ("relation", "head")
-    columns = [Column(name, "" if name in left else ">", int(name == "weight")) for name in names]
+    columns = [Column(name, "" if name in ("relation", "head") else ">", int(name == "weight")) for name in names]
     return table_of(columns, cells, width, apart=1)
 
 
