@@ -1,7 +1,5 @@
 """What callers may give: models in memory, pairs in every shape, heads in every spelling, and one line for all else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a call of the library tells meanwhile, and how it ends: by its result, an error, or Ctrl-C."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable

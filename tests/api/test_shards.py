@@ -1,7 +1,5 @@
 """Shards, made anywhere and added in any order, are finished into the ranking of all pairs."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files as tests write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

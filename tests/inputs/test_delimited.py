@@ -1,7 +1,5 @@
 """CSV, TSV and text files come back as they were written, in every encoding, and what is guessed of them is told."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Words, pieces, special tokens and punctuation of each kind of tokenizer; words that are given; tokens by name."""
 
-from __future__ import annotations
-
 import re
 from functools import cache, partial
 from itertools import pairwise

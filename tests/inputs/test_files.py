@@ -1,7 +1,5 @@
 """Names stand for files, each found once, opened and unpacked, or refused in one line that shows no secret."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Which columns hold sentences; a bad record is named by file and line, and costs no other."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Which words count as related, on embeddings made for it."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sentences whose words are given, by a program, gold alignments or a treebank: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Saved weights come back as they were, and a file that is malformed or hostile is refused in one line."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """Checkpoints on disk and in the hub's cache."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

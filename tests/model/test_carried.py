@@ -1,7 +1,5 @@
 """What heads carry: how they are projected is found in every family, and adds up to what the model computes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model that a program holds in memory: scored as its checkpoint is, and left as it was found."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import random

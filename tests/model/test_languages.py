@@ -1,7 +1,5 @@
 """What a translator reads and writes: the tokens of its languages, and targets shifted as it shifts labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

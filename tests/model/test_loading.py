@@ -1,7 +1,5 @@
 """From a directory to a model that is ready to run, or one line that says what is wrong; what tells models apart."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Which model a run takes: the order of the choice, what is a checkpoint, and a hub whose main moves."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

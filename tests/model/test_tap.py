@@ -1,7 +1,5 @@
 """The tap: what it runs, holds and leaves behind, kinds of attention, what heads put out, and threads on one model."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """What a scan of the toy model is asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnscan.scan.options import ScanOptions

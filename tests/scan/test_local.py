@@ -1,7 +1,5 @@
 """One input and many pairs: sums that add whatever the batches, the order and the threads; memory that runs out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

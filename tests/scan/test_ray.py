@@ -1,7 +1,5 @@
 """The Ray engine on a local cluster: the tables of one process, whatever dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a scan has seen and summed, stopped and gone on with: the same result, a state of anything else refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

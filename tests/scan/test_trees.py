@@ -1,7 +1,5 @@
 """Heads that are constructed to follow a relation are told, and those that keep a distance are not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

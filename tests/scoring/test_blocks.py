@@ -1,7 +1,5 @@
 """Blocks of pairs: the same ones whatever the order and the shards; ratios and their errors by plain loops."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from functools import reduce

@@ -1,7 +1,5 @@
 """Induction, duplicate tokens, first token: planted heads, plain loops, and what TransformerLens means by them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Classes of keys against plain loops, and what must not change their sums: padding, order, blocks of heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Labels, habits and shares of classes from sums of pairs or words: against plain loops and a plain resampling."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Patterns beyond their drawings: padding, related words; patterns of a file, in every command; cross attention."""
 
-from __future__ import annotations
-
 import io
 import math
 import sys

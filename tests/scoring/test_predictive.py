@@ -1,7 +1,5 @@
 """Which words help to predict which: analytic values, symmetry, real models, what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums over trees by plain loops, and the rule that they choose: random weights, sentences of many shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce

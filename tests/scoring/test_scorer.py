@@ -1,7 +1,5 @@
 """Scoring against plain loops, and what must not change a score: padding, the inputs beside it, the size of blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
