@@ -1,4 +1,4 @@
-"""What heads are worth to a model: what it loses without them, beside what it loses without others."""
+"""What heads are worth to a model: its loss without them, compared with its loss without other heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnscan.text import counted
 
 LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
 _COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
-_ABOUT = "replace draws chosen_by choosing_pairs measured_pairs"  # what else tables say
+_ABOUT = "replace draws chosen_by choosing_pairs measured_pairs"  # fields of an ablation that tables hold as well
 _ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
 
 
@@ -65,7 +65,7 @@ class Effect:
 
     @classmethod
     def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
-        """Work it out from the `values` of the intact model, without the set, and without each of its controls."""
+        """Compute it from the `values` of the intact model, without the set, and without each of its controls."""
         intact, ablated, *controls = values
         ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1
         control = float(np.mean(controls)) if controls else math.nan
@@ -96,7 +96,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What sets of heads are worth."""
+    """The effects of switching off sets of heads."""
 
     effects: tuple[Effect, ...]  # quantity by quantity, set by set
     grid: Grid  # the model's heads

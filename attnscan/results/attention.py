@@ -15,7 +15,7 @@ from attnscan.inputs.encode import token_named
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.terms import AttentionKind, Grid, Head, HeadLike, Side
 
-PADDING = -2  # what stands for a sentence where a token only fills up
+PADDING = -2  # the sentence number of padding
 MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 
 
@@ -58,7 +58,7 @@ class Selection:
     def chosen(
         self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
     ) -> Chosen:
-        """What is to be kept of a model's heads: whole rows, of all pieces of words. Raises: as `cells`."""
+        """The part of a model's heads to keep: whole rows, of all pieces of words. Raises: as `cells`."""
         queries, _ = self.cells(tokens, segments, 0 if self.is_drawn else source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
         if unit:

@@ -114,7 +114,7 @@ class Cards:
 
 
 def told_by(ranking: HeadScores, head: Head) -> str:
-    """What a head's card tells it by: its pattern, else its habit, else what it comes nearest to."""
+    """The name that a card describes a head by: its pattern, else its habit, else what it comes nearest to."""
     labels = ranking.labels
     name, habits = str(labels.among_words[head.place]), labels.statements
     if name or habits is None:

@@ -1,4 +1,4 @@
-"""Heads held against each other: all heads of one model, by what they attend to, and those of two, by their scores."""
+"""Heads compared: all heads of one model, by what they attend to, and those of two models, by their scores."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Similarity:
         return self._frame({head.name: self.divergence[:, number] for number, head in enumerate(self.grid)}, heads)
 
     def _frame(self, columns: dict[str, Any], heads: Heads | None) -> pd.DataFrame:
-        """What all tables say of heads, these columns, and where they come from."""
+        """The columns that all tables share, these columns, and the signature."""
         group = {head: number for number, members in enumerate(self.groups, 1) for head in members}
         (x, y), share = self.map[0].T, self.map[1]
         about = {**self.grid.columns(), "label": self.labels.label.ravel()}
@@ -103,7 +103,7 @@ class Comparison:
 
     of_models: tuple[Labels, Labels]  # what the heads of each model do, with their scores, each in its own places
     se: FloatArray  # of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]
-    matched: IntArray  # which head of b is held against each of a. Shape: [layer, head, 2], its layer and head
+    matched: IntArray  # the head of b that each head of a is compared with. Shape: [layer, head, 2], its layer and head
     divergence: FloatArray  # from the matched head, in nats; NaN with `match` "place". Shape: [layer, head]
     match: Match  # which heads belong together: those of one `place`, or the `nearest`
     signatures: tuple[Signature, Signature]  # where the two models' results come from
@@ -120,7 +120,7 @@ class Comparison:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What both were scored for."""
+        """The patterns that both were scored for."""
         return self.of_models[0].scores.patterns
 
     @cached_property

@@ -21,7 +21,7 @@ CAUSES = {
     "segments_zeroed": "with all segment ids 0",
     "segments_swapped": "with the segment ids exchanged",
 }
-"""What is changed in what the model reads, and how a sentence says so."""
+"""Changes of the model's input, and the words for them in sentences."""
 _FALLS, _FALLS_IN_PART = 0.5, 0.2  # of what a score is above chance
 
 
@@ -135,7 +135,7 @@ def effects(row: pd.Series[Any]) -> dict[str, str]:
 
 
 def gone_by(row: pd.Series[Any]) -> str:
-    """What a head is seen to go by, such as `by position` or `in part by segment`; empty where it is not known.
+    """What a head goes by, such as `by position` or `in part by segment`; empty where it is not known.
 
     It is `by content` only where shuffled positions leave the score, and nothing is uncertain.
     """
@@ -157,7 +157,7 @@ def evidence(row: pd.Series[Any]) -> str:
 
 
 def conclusion(row: pd.Series[Any]) -> str:
-    """What the scores say of a head, in one sentence."""
+    """State in one sentence what the scores of a head show."""
     if np.isnan(row["above_chance"]):
         return f"cannot be explained by {row['pattern']}: no query is eligible."
     if row["above_chance"] < THRESHOLD:

@@ -89,7 +89,7 @@ def render_object(value: Mapping[Any, Any]) -> bytes:
 
 
 def check_library(format: str) -> None:
-    """Raises: OutputError if what writes a format is not installed: to be told before a run."""
+    """Raises: OutputError if the library for a format is not installed; called before a run."""
     if format in _LIBRARIES:
         library, need, extra = _LIBRARIES[format]
         with needs(need, extra):
@@ -200,7 +200,7 @@ def is_stream(path: Path) -> bool:
 
 
 def create_temporary(path: Path) -> Path:
-    """A new file beside `path`, to be written, and then to be settled there or removed. Raises: OSError."""
+    """Create an empty file beside `path`, to be written and then renamed by `settle`, or removed. Raises: OSError."""
     target = path.resolve()  # through a link, to the file that it means
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
     temporary.touch(exist_ok=False)
@@ -208,7 +208,7 @@ def create_temporary(path: Path) -> Path:
 
 
 def settle(temporary: Path, path: Path) -> None:
-    """Give a file that is written the name of `path`: a crash leaves the older file or the whole new one."""
+    """Rename a written temporary file to `path`: a crash leaves the older file or the whole new one."""
     target = path.resolve()
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())  # a name must not reach the disk before what it names
@@ -245,7 +245,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """What the system refuses becomes an OutputError, but a pipe whose reader has what it wanted."""
+    """Turn errors of the system into OutputError, except for a pipe whose reader has closed it."""
     try:
         yield
     except BrokenPipeError:

@@ -49,7 +49,7 @@ class Dependencies:
 Positions = Literal["kept", "shuffled"]
 Segments = Literal["kept", "swapped", "zeroed"]
 PredictionKind = Literal["words", "classes", "next-sentence", "vectors"]
-TOP = 5  # how many of the likeliest words are told of each hidden token
+TOP = 5  # how many of the likeliest words are listed for each hidden token
 
 
 @dataclass(frozen=True)

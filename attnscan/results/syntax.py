@@ -1,4 +1,4 @@
-"""Heads against a treebank: accuracies beside fixed rules, what holds, and what each head is said to do.
+"""Heads against a treebank: accuracies compared with fixed rules, which gains hold, and a statement of each head.
 
 After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended other word of a word is
 held against its head in a dependency tree, or against its dependents. Numpy, no torch.
@@ -61,7 +61,7 @@ _HEADS |= dict.fromkeys(["amod", "nmod", "nummod", "appos", "acl", "case", "clf"
 
 
 class Row(NamedTuple):
-    """What a head is asked: a relation in a direction."""
+    """A relation in a direction, by which heads are scored."""
 
     relation: str  # as the treebank writes it, or `all` of them but `punct` and `root`
     direction: str  # `dep->head` or `head->dep`
@@ -95,12 +95,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Syntax:
-    """Every head held against every relation of a treebank. NaN where a relation is in fewer than 30 sentences.
+    """Every head compared with every relation of a treebank. NaN where a relation is in fewer than 30 sentences.
 
     Shape: arrays are [layer, head, row], unless they say otherwise.
     """
 
-    rows: tuple[Row, ...]  # what heads are asked
+    rows: tuple[Row, ...]  # the relations and directions that heads are scored by
     n: IntArray  # eligible queries. Shape: [row], as of the next three
     met: IntArray  # sentences that have any
     rule: NDArray[np.str_]  # of `RULES`, the best on the other half; where halves differ, that of more queries
@@ -203,7 +203,7 @@ class Syntax:
         return rows.sort_values(["stated", "gain"], ascending=False, kind="stable")
 
     def head_columns(self, head: Head) -> dict[str, Any]:
-        """What is said of a head by all of its rows, as the columns of tables."""
+        """A head's label, statement and trees over all of its rows, as columns of tables."""
         main = self.rows[self.main_rows[head]] if head in self.main_rows else None
         columns = {"syntax_label": main and f"{main.relation} {main.direction}"}
         columns |= {"syntax_statement": self.statements.get(head), "letter": self.letter(head)}
@@ -266,7 +266,7 @@ class ReadTree:
 
 @dataclass(frozen=True)
 class TreesRead:
-    """Some sentences of a treebank, and every head held against all of them."""
+    """Some sentences of a treebank, and every head compared with all of them."""
 
     sentences: tuple[ReadTree, ...]
     syntax: Syntax

@@ -288,7 +288,7 @@ class Reading:
         return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
 
 
-IN_MEMORY = " (in memory)"  # the end of what a model is called that a program gave, and no name can load
+IN_MEMORY = " (in memory)"  # the end of the name of a model that a program passed in, which no name can load
 USUAL = Reading()  # how every command reads attention unless something else is asked
 AS_THEY_ARE = Reading("weight", "in")  # what `show` and the page's views show unless something else is asked
 
@@ -307,7 +307,7 @@ class Signature:
     unit: str  # `token` or `word`
     pattern_set: str  # changes with a pattern's meaning; says of which attention it is, if not of an encoder's
     input_hash: str
-    read_by: str  # how weights were had: `tap`, `watch` or `file`
+    read_by: str  # how weights were read: `tap`, `watch` or `file`
     predictive: str  # how predictive words were found: `cpmi`, `distance` or `off`
     pairs_read: int = 0
     pairs_truncated: int = 0

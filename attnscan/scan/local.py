@@ -313,8 +313,8 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     for encoded in inputs:
         for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
             if sentence != SPECIAL and first >= last:
-                place = f"a token of sentence {encoded.number} has no character of it"
-                raise offsets_error(scanner.loaded.source.name, place)
+                reason = f"a token of sentence {encoded.number} has no character of it"
+                raise offsets_error(scanner.loaded.source.name, reason)
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     options, batch = scanner.options, scanner.collate(inputs)
     scorer = RelationScorer(

@@ -1,7 +1,7 @@
 """Sums by blocks of pairs: what travels between batches, processes and machines. Numpy.
 
 A block is a pair or, of many pairs, those whose keys begin alike. Which pairs are together follows from the pairs
-alone, so that shards, order and resumption change nothing. What is said of sums is a function over their first axis.
+alone, so that shards, order and resumption change nothing. Statistics are functions over the first axis of sums.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def added(a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Named sums, the block first in every shape. They add; what one of two does not name counts as zero in it."""
+    """Named sums, the block first in every shape. They add; a name that one of two lacks counts as zero in it."""
 
     keys: NDArray[np.uint64]  # sorted: the first `bits` bits of the keys of each block's pairs
     sums: Mapping[str, FloatArray]  # by name. Shape: [block, ...], as a rule [block, layer, head, column]

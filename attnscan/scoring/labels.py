@@ -1,4 +1,4 @@
-"""What sums of pairs or of words say of every head: its scores, its habit, its label, and how sure that is. Numpy.
+"""Every head's scores, habit and label from sums of pairs or of words, and how sure the label is. Numpy.
 
 A habit sets a head apart from the average head of its model. For each head and habit, over all words: M is its mean
 share of attention, E that under even attention, A the mean of M over all heads. A head has the habit with the largest
@@ -44,7 +44,7 @@ BoolArray = NDArray[np.bool_]
 MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
 LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
 FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
-SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # those that there are only where special tokens are keys
+SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # habits that exist only where special tokens are keys
 
 
 def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
@@ -57,7 +57,7 @@ def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
 
 
 class Shares(NamedTuple):
-    """What tells heads apart, by sums over units. Shape: each [..., layer, head, habit]."""
+    """Shares of attention by habit, from sums over units. Shape: each [..., layer, head, habit]."""
 
     share: FloatArray  # M
     chance: FloatArray  # E
@@ -137,7 +137,7 @@ def _table(sums: PairSums) -> ScoreTable:
 
 
 def _means(total: PairSums) -> dict[str, FloatArray]:
-    """What labels look at in a table, by sums over all units. Shape: each [..., layer, head, pattern]."""
+    """The columns of a table that labels need, by sums over all units. Shape: each [..., layer, head, pattern]."""
     weight, n = total["weight"], total["n"]
     with np.errstate(invalid="ignore", divide="ignore"):
         means = {"score": weight / n, "chance": total["chance"] / n, "itself": total["itself"] / n}
@@ -147,9 +147,9 @@ def _means(total: PairSums) -> dict[str, FloatArray]:
 def labels_of(
     scores: Scores, sums: PairSums, reading: Reading, threshold: float, seed: int, *, of_pairs: bool = True
 ) -> Labels:
-    """What every head does, and how sure that is, by the sums of pairs or blocks of pairs, else of one input's words.
+    """Label every head, and measure how sure labels are, by sums of pairs or blocks of pairs, or of one input's words.
 
-    Of a model with too many heads there need be no sums, and there are neither habits nor how sure labels are.
+    Without sums, as of a model with too many heads, habits and the stability of labels are not measured.
     """
     drawn = "pairs" if of_pairs else "words"
     if not sums or scores.entropy.size > MOST_HEADS:

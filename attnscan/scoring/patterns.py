@@ -326,7 +326,7 @@ def pattern_list(patterns: Iterable[PatternLike] | PatternLike) -> list[PatternL
 
 
 def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS) -> tuple[Pattern, ...]:
-    """The patterns that are meant; one may stand alone. Names are those of `ours`.
+    """Resolve patterns; one may stand alone. Names are those of `ours`.
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
@@ -349,7 +349,7 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern
 
 
 def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
-    """The one of ours that is meant by its name or its letter, in capitals or not; None if none is.
+    """Find the pattern among `ours` by its name or letter, in capitals or not; None if there is none.
 
     >>> called("D").id, called("next-word") is called("n"), called("delimiters")
     ('delimiter', True, None)
@@ -359,7 +359,7 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name means a file's function; no pattern's name or letter does.
+    """Whether a name is that of a file's function, and not a pattern's name or letter.
 
     >>> is_own("mine.py:two_back"), is_own("mine.py"), is_own("next-word")
     (True, True, False)
@@ -381,7 +381,7 @@ def with_own(
 
 
 def own_pattern(name: str) -> Pattern:
-    """The pattern that a file's function is, with a hash of the file; the file may import others beside it.
+    """Load the pattern that a file's function defines, with a hash of the file; it may import files beside it.
 
     Raises: OptionError if the file cannot be read or run, or has no such function.
     """

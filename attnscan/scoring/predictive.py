@@ -1,4 +1,4 @@
-"""The pattern that has to ask the model: which words help to predict which, and of which of them it is asked.
+"""The predictive pattern: ask the model which words help to predict which, for all words of an input or for some.
 
 Word i is hidden behind the mask token, then words i and j together; what the model loses of i is the help
 of j. One sequence with both hidden serves both directions. Two measures:
@@ -41,7 +41,7 @@ _NOISE = 1e-4  # of a hidden state's length: less than this is rounding, not hel
 
 @dataclass(frozen=True)
 class Questions:
-    """An input, and which of its words are asked about.
+    """An input, and the words of it whose help is measured.
 
     Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours spread
     over the input. By default as many as `_usual_words` says.
@@ -65,24 +65,24 @@ class Questions:
 
     @cached_property
     def queries(self) -> frozenset[int]:
-        """Those of them whose prediction is looked at."""
+        """The chosen words whose prediction is measured."""
         marks = zip(self.encoded.unit, self.encoded.punctuation, strict=True)
         return frozenset(unit for unit, mark in marks if not mark) & frozenset(self.chosen)
 
     @cached_property
     def hidden(self) -> list[Hidden]:
-        """The sequences to ask: every query hidden, then every two words of which one is a query."""
+        """The sequences to run: every query hidden, then every two words of which one is a query."""
         pairs = itertools.combinations(self.chosen, 2)
         singles = [(unit,) for unit in self.chosen if unit in self.queries]
         return [*singles, *(pair for pair in pairs if self.queries & set(pair))]
 
     @property
     def length(self) -> int:
-        """Of each of them, in tokens."""
+        """Of each sequence, in tokens."""
         return len(self.encoded.tokens)
 
     def describe(self, measure: HelpMeasure) -> str:
-        """What is measured by asking them, in one line."""
+        """Describe the measurement in one line."""
         method = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
         words, sequences = counted(len(self.words), "word"), counted(len(self.hidden), "hidden sequence")
         is_default = self.most_words is self.neighbours_from is None
@@ -114,7 +114,7 @@ def spread(words: Sequence[int], most: int) -> list[int]:
 def within_budget(
     inputs: Sequence[EncodedInput], keys: Sequence[str], measure: HelpMeasure, *, scored_tokens: int
 ) -> list[Questions]:
-    """What is asked about a sample of pairs, in the sample's order, for about twice the cost of scoring all pairs.
+    """Choose questions about a sample of pairs, in its order, for about twice the cost of scoring all pairs.
 
     By the masked-LM head, a pair is asked about eight neighbouring words, drawn by its hash: most words have their best
     helper among them. The distance of hidden states is corrected by the mean of all words, so all of them are asked.
@@ -132,7 +132,7 @@ def within_budget(
 
 
 def measure_of(loaded: LoadedModel, option: str) -> tuple[HelpMeasure | None, str]:
-    """The measure to use, or None and why there is none."""
+    """The measure to use, or None and the reason."""
     if option == "off":
         return None, "switched off"
     if loaded.tokenizer.mask_token_id is None:
@@ -153,7 +153,7 @@ def help_between_words(
     """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
     Tells, before the first batch of hidden sequences and after each, how many of how many sequences are done.
-    Raises: CaptureError if the model fails, or what it says is not finite.
+    Raises: CaptureError if the model fails, or its output is not finite.
     """
     helps = {i: help_of(item, torch.zeros(0), measure) for i, item in enumerate(inputs) if not item.hidden}
     done, total = 0, sum(len(questions.hidden) for questions in inputs)
@@ -207,7 +207,7 @@ def _run(
 
 
 def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
-    """Put together what the model says of one input. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
+    """Compute the help from the model's answers. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
     chosen = questions.chosen
     matrix = np.full((len(chosen), len(chosen)), np.nan)
     singles = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
@@ -216,7 +216,7 @@ def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
     if measured:
         places, queries, keys = zip(*measured, strict=True)
         with_key = values[[singles[query] for query in queries]]
-        lost = with_key - values[list(places)]  # what hiding the keys as well takes away from the queries
+        lost = with_key - values[list(places)]  # the queries' loss when the keys are hidden as well
         if measure == "distance":
             distance = lost.norm(dim=-1)
             lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
@@ -236,7 +236,7 @@ def shares_of_best(helps: FloatArray, measure: HelpMeasure) -> FloatArray:
 def average_product_corrected(distances: FloatArray) -> FloatArray:
     """Take out of each entry what its row and column have in common with all others; negatives become 0.
 
-    Shape: [query, key], NaN where nothing was measured, and there again.
+    Shape: [query, key], of the result, too; NaN where nothing was measured, in both.
     """
     measured = ~np.isnan(distances)
     values = np.where(measured, distances, 0)

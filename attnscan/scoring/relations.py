@@ -1,10 +1,10 @@
-"""Attention against dependency trees: a consumer that sums how words' rows agree with a treebank, and what sums say.
+"""Attention against dependency trees: a consumer that sums how rows agree with a treebank, and the result from sums.
 
 A *row* is a relation in a direction. An *item* is a query of a row with its targets: a word with its head, or a word
 with all of its dependents in the relation. Items are the same for all heads, and are laid out once a batch.
 
-Sums add whatever rows they are of. The best rule is chosen on the other half of all sentences, which no part of a scan
-knows. So sums count every rule, and one is chosen once they are whole: shards, order and resumption change nothing.
+Sums of different rows add. The best rule is chosen on the other half of all sentences, which no part of a scan knows.
+So sums count every rule, and one is chosen when they are complete: shards, order and resumption change nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Syntax:
-    """What sums over all sentences say; `among` is whether weights count among words alone.
+    """Compute the result from sums over all sentences; `among` is whether weights count among words alone.
 
     Raises: ModelError if too many words are in no token.
     """
@@ -112,7 +112,7 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
 
 def offsets_error(model: str, reason: str) -> ModelError:
-    """What is to be raised where a tokenizer does not tell which characters its tokens stand for."""
+    """Build the error for a tokenizer that does not tell which characters its tokens stand for."""
     return ModelError(
         f"the tokenizer of {model} does not tell where its tokens stand in the text: {reason}",
         "use a model with a fast tokenizer (tokenizer.json)",
@@ -120,7 +120,7 @@ def offsets_error(model: str, reason: str) -> ModelError:
 
 
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
-_ALL = "0" * 16  # the key of what is summed over all documents
+_ALL = "0" * 16  # the key of sums over all documents
 
 
 class Item(NamedTuple):
@@ -132,7 +132,7 @@ class Item(NamedTuple):
 
 
 def items_of(sentence: Sentence, *, subtypes: bool = False, causal: bool = False) -> list[Item]:
-    """What heads are asked about a sentence: each word's head, and each head's dependents, by relation.
+    """List the items of a sentence: each word's head, and each head's dependents, by relation.
 
     With `subtypes`, `nsubj:pass` is a relation of its own, beside `nsubj`. In a `causal` model, which sees no later
     word, these are no targets.
@@ -157,7 +157,7 @@ def items_of(sentence: Sentence, *, subtypes: bool = False, causal: bool = False
 
 
 class RelationScorer:
-    """A consumer of attention blocks that holds one batch of sentences with trees against these.
+    """A consumer of attention blocks that compares attention with the trees of one batch of sentences.
 
     Chance is even attention or, by what heads carry, what each would carry if it attended evenly.
     """
@@ -203,7 +203,7 @@ class RelationScorer:
             self._take(of_units)
 
     def _take(self, block: UnitBlock) -> None:
-        """Sum what some heads of a layer say of some sentences. Shape: the sums [number, layer, head]."""
+        """Add the sums of some heads of a layer on some sentences. Shape: the sums [number, layer, head]."""
         inputs, word, weights = block.of_tokens.inputs, block.batch.word, block.weights
         rows, units, start = len(self._rows), weights.shape[-1], inputs.start
         (s, q, r, k), (of_item, asking, row) = (

@@ -36,11 +36,11 @@ class _Layout(NamedTuple):
     on the word itself.
     """
 
-    words: Tensor  # 0 or 1: which keys are. Shape: [input, 1, key, 1]
+    words: Tensor  # 1 for keys that are words, else 0. Shape: [input, 1, key, 1]
     cells: Tensor  # places in [query, key] that targets use; filled up with the first. Shape: [input, 1, cell]
-    queries: Tensor  # of which query each is. Shape: [input, 1, cell]
-    on_words: Tensor  # 0 or 1: whether its key is a word. Shape: [input, 1, cell]
-    values: Tensor  # what each cell is to every column, 0 where it only fills up. Shape: [input, cell, column]
+    queries: Tensor  # the query of each cell. Shape: [input, 1, cell]
+    on_words: Tensor  # 1 for cells whose key is a word, else 0. Shape: [input, 1, cell]
+    values: Tensor  # each cell's target value in every column, 0 for padding. Shape: [input, cell, column]
     spreads: dict[int, tuple[Tensor, Tensor]]
     """Of even patterns, which keys share the weight, and the share of each. Shape: [input, 1, query, key or 1]."""
     eligible: Tensor  # 0 or 1, over every key and over words. Shape: [input, 2, query, pattern]
@@ -60,7 +60,7 @@ class Scorer:
         self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; whole, where functions of one's own are shown all queries."""
+        """Add one block; a user's own patterns see all of its queries at once."""
         for parts in self._targets.units.blocks(block, all_queries=not self._is_ours):
             for part in parts:
                 self._sums.put(part, self._sums_of(part))
@@ -90,10 +90,10 @@ class Scorer:
         return _Layout(words[..., None].float(), cells[:, None], queries, on_words, values, spreads, *counted)
 
     def _measure(self, layout: _Layout, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight on each column, over every key and over words alone; and what rows are multiplied with among words.
+        """Weight on each column, over every key and over words alone; and the factor that renormalises rows to words.
 
-        Shape: `weights` [input, head, query, key] -> [input, 2, head, query, column] and [input, head, query]. Not by
-        query, there is one for all.
+        Shape: `weights` [input, head, query, key] -> [input, 2, head, query, column] and [input, head, query]. Unless
+        sums are by query, the first has a single query: their sum.
         """
         left = (weights @ layout.words)[..., 0]
         share = (left >= LEAST_ON_WORDS) / left.clip(LEAST_ON_WORDS)
@@ -189,13 +189,13 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
 
 
 class _Rows(NamedTuple):
-    """What the rows of some queries are by the reading. Shape: [input, head, query, ...] each."""
+    """The rows of some queries by the reading. Shape: [input, head, query, ...] each."""
 
     eligible: Tensor  # which queries are words that have a row
-    scale: Tensor  # what weights on keys that count are multiplied with; 0 of queries that have no row
-    total: Tensor  # of each row, once it is multiplied
+    scale: Tensor  # the factor for weights on keys that count; 0 for queries without a row
+    total: Tensor  # the sum of each row after scaling
     special: Tensor  # weight on special tokens at the start, in the middle, at the end
-    marked: Tensor  # of the multiplied row, on frequent words and on rare ones
+    marked: Tensor  # the scaled row's weight on frequent words and on rare ones
 
 
 class ClassScorer:

@@ -37,7 +37,7 @@ class UnitBlock:
     of_tokens: AttentionBlock  # these inputs' alone
     batch: EncodedBatch  # these inputs by units under the block's mask, with the units that ask and that are keys
     rows: slice  # the tokens that ask
-    cache: dict[str, Any]  # what is the same for all layers that have the mask
+    cache: dict[str, Any]  # values that all layers of one mask share
 
     def cached(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` computes from the mask and these queries; layers of one mask share it."""
@@ -65,14 +65,14 @@ class UnitBlock:
 
     @cached_property
     def has_row(self) -> Tensor:
-        """Which queries take anything from any key. Shape: [input, head, query], bool."""
+        """Which queries have weight on any key. Shape: [input, head, query], bool."""
         if self.of_tokens.value_norms is None:
             return torch.ones_like(self.weights[..., 0], dtype=torch.bool)
         return self.weights.sum(-1) > 0
 
     @cached_property
     def takes(self) -> Tensor:
-        """Which of them are words. Shape: [input, head, query], bool."""
+        """Which queries are words and have weight on any key. Shape: [input, head, query], bool."""
         return self.has_row & self.batch.query_word[:, None, self.batch.queries]
 
     @property
@@ -107,9 +107,9 @@ class Units:
         self._cache: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
-        """What a block of tokens says of units; input by input, if words have several tokens.
+        """Split a block of tokens into blocks of units; input by input, if words have several tokens.
 
-        Of long inputs there are several ranges of queries, which stand together; with `whole`, one of all.
+        A long input has several ranges of queries, in one list; with `all_queries`, a single range.
         """
         start, stop, _ = block.inputs.indices(len(self.batch))
         step = stop - start if self.batch.unit is None else 1
@@ -117,7 +117,7 @@ class Units:
         return [self._parts(block, slice(i, i + step), i - start, most) for i in range(start, stop, step)]
 
     def _parts(self, block: AttentionBlock, inputs: slice, first: int, most: int) -> list[UnitBlock]:
-        """Those inputs of a block, from its `first` on, by ranges of queries that cut no word in two."""
+        """Split some inputs of a block, from its `first` on, into ranges of queries that cut no word in two."""
         places = slice(first, first + inputs.stop - inputs.start)
         norms = None if block.value_norms is None else block.value_norms[places]
         of_tokens = replace(block, inputs=inputs, weights=block.weights[places], value_norms=norms)
@@ -159,7 +159,7 @@ class SumsOfBatch:
                 head_sums.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums))
 
     def of_units(self) -> dict[str, FloatArray]:
-        """Those of each input or, by query, of each word or block of words. Shape: each [unit, layer, head, column]."""
+        """Sums of each input or, by query, each word or block of words. Shape: each [unit, layer, head, column]."""
         words = slice(0 if self._into is None else 1, None)  # before words, all queries that are none
         return {name: sums[words].cpu().numpy().astype(np.float64, copy=False) for name, sums in self._sums.items()}
 
@@ -224,7 +224,7 @@ class Targets:
         return targets
 
     def _helpers(self, batch: EncodedBatch) -> Tensor:
-        """The target of the pattern that only the model can tell."""
+        """The target of `predictive`, from the help that the model measured."""
         targets = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
         queries, keys = (range(batch.word.shape[1])[units] for units in (batch.queries, batch.keys))
         help_of = {id(encoded): word_help for encoded, word_help in zip(self.batch.inputs, self.helps, strict=False)}
@@ -238,7 +238,7 @@ class Targets:
 
 
 def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
-    """The target of a pattern that is not ours: its function is shown whole inputs, and what it gives is checked.
+    """Call a user's pattern on whole inputs, and check the target that it returns.
 
     Raises: OptionError if it is no target of this batch.
     """
