@@ -7,7 +7,7 @@ from html import unescape
 import numpy as np
 import pytest
 from pages import made_up
-from small_results import SIGNATURE, result_of, table_of
+from small_results import SIGNATURE, table_of
 
 from attnscan import heads
 from attnscan.results.attention import Chosen
@@ -33,8 +33,6 @@ from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
 
 NAN = float("nan")
-# Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
-RESULT = result_of([[0.9, 0.1, 0.1, 0.0], [0.5, NAN, NAN, 0.0], [0.0, 0.0, 0.0, 0.8]], share=0.0)
 
 
 def _eligible(words: int, of_others: int = 0) -> Scores:
@@ -49,10 +47,6 @@ def test_why_no_head_has_a_score() -> None:
     assert why_unscored(ranking, "predictive") == "switched off"
     asked = replace(ranking, signature=replace(SIGNATURE, predictive="cpmi"))
     assert why_unscored(asked, "predictive") == "no word of these pairs is eligible"
-
-
-def test_some_heads_without_a_score_are_counted() -> None:
-    assert why_unscored(RESULT, "identical") == "no word is eligible for 1 of 3 heads"
 
 
 @pytest.fixture(scope="module")
