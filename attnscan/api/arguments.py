@@ -274,8 +274,9 @@ class Call:
         self.heads = None if heads is None else heads_written(heads)
         if self.heads is not None:
             parse_heads(self.heads)
-        how = {"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
-        self.pairs = input_of(a, b, pairs, self.reading, **how).aligned(self.alignments)
+        self.pairs = input_of(
+            a, b, pairs, self.reading, **{"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
+        ).aligned(self.alignments)
         scan_options = {name: value for name, value in options.items() if name in SCAN[function] and value is not None}
         many = self.pairs.single is None if many is None else many
         check_known("attention", scan_options.get("attention", "encoder"), KINDS)
@@ -410,5 +411,4 @@ def _find_source(call: Call, step: OnProgress) -> Any:
         )
     if not is_loaded:
         return adopt(call.model, call.tokenizer, options.attention, languages)
-    loaded = call.model
-    return loaded if loaded.given is None else wrap(loaded.given, loaded.tokenizer, options.attention)
+    return call.model if call.model.given is None else wrap(call.model.given, call.model.tokenizer, options.attention)

@@ -122,8 +122,10 @@ class Alignments:
         try:
             return cls(str(path), tuple(Path(path).read_text(encoding="utf-8-sig").splitlines()))
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise PairsError(f"cannot read the alignments {path}: {why}", "give a text file, a line a pair") from None
+            raise PairsError(
+                f"cannot read the alignments {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}",
+                "give a text file, a line a pair",
+            ) from None
 
     def of_one(self, pair: Pair) -> Pair:
         """A pair that is alone, with the links of the only line. Raises: PairsError."""

@@ -133,8 +133,9 @@ class EncodedBatch:
     @cached_property
     def word_number(self) -> Tensor:
         """The number in its sentence of the given word that each unit is of, else NO_WORD. Shape: [batch, unit]."""
-        rows = [encoded.unit_words for encoded in self.inputs]
-        return _padded(rows, NO_WORD, self.word.shape[1]).to(self.word.device)
+        return _padded([encoded.unit_words for encoded in self.inputs], NO_WORD, self.word.shape[1]).to(
+            self.word.device
+        )
 
     def tags(self, name: str) -> list[list[Tag]]:
         """What a tag says of each unit: of the given word that it is of; None for others. Shape: [batch][unit]."""

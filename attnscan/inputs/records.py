@@ -131,8 +131,9 @@ class Columns(NamedTuple):
     def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
         id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
-        sentences = [_value(cells, column) for column in self.sentences]
-        return _record_of(where, Place(file, number, _as_text(id_)), sentences, label)
+        return _record_of(
+            where, Place(file, number, _as_text(id_)), [_value(cells, column) for column in self.sentences], label
+        )
 
 
 def _value(cells: Any, column: Column) -> Any:
@@ -270,8 +271,9 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
     if is_lazy or is_scalar or getattr(pairs, "ndim", 1) not in (1, 2):
         raise InputError(f"{kind} no pairs", "give a list of texts or of (text, text), a data frame, or a file's path")
     if hasattr(pairs, "select_columns") and pairs.column_names:  # a data set of Hugging Face: so no image is decoded
-        places = pick_columns(reading, pairs.column_names).places
-        pairs = pairs.select_columns([pairs.column_names[place] for place in places])
+        pairs = pairs.select_columns(
+            [pairs.column_names[place] for place in pick_columns(reading, pairs.column_names).places]
+        )
     return Objects(pairs, reading, len(pairs) if isinstance(pairs, Sized) else None)
 
 

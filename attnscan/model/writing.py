@@ -89,9 +89,8 @@ def encode_translations(
                 target = _read_by_decoder(tokenizer, target, read)
             inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
             inputs.pop("token_type_ids", None)
-            truncated = source.truncated or target.truncated
             encoded = target if query is None else _behind(source, target)
-            yield replace(encoded, model_inputs=inputs, pair=pair, truncated=truncated)
+            yield replace(encoded, model_inputs=inputs, pair=pair, truncated=source.truncated or target.truncated)
 
 
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:

@@ -138,13 +138,14 @@ class ScanOptions:
         """The signature of a result that was computed so, with what else there is to say of it."""
         import torch
 
-        patterns = PATTERN_SET_VERSION + _PATTERN_SETS[self.attention].format(self.query)
         return Signature(
             model=model.encode(errors="backslashreplace").decode(),  # a file name need not be UTF-8
             attnscan=__version__,
             torch=str(torch.__version__),
             unit=self.unit,
-            pattern_set=patterns + (", words between spaces" if self.words == "spaces" else ""),
+            pattern_set=PATTERN_SET_VERSION
+            + _PATTERN_SETS[self.attention].format(self.query)
+            + (", words between spaces" if self.words == "spaces" else ""),
             **asdict(self.reading),
             **about,
         )

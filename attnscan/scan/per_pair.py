@@ -99,8 +99,11 @@ class PerPairWriter:
         """Add what the file has to say of itself, and give it its name."""
         if self._writer is None:
             return
-        heads = grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape]
-        about = {"signature": asdict(signature), "patterns": patterns, "grid": heads}
+        about = {
+            "signature": asdict(signature),
+            "patterns": patterns,
+            "grid": grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape],
+        }
         with explained(self._path):
             self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
             self._writer.close()

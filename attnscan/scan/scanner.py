@@ -82,8 +82,9 @@ class Scanner:
             what = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
             raise ModelError(f"{what}: {self.why_no_measure}", "leave the option out")
         self.tap = Tap(self.loaded.scored, kind=options.kind)
-        is_exact = self.loaded.scored is self.loaded.model
-        self._exact_tap = self.tap if is_exact else Tap(self.loaded.model, kind=options.kind)
+        self._exact_tap = (
+            self.tap if self.loaded.scored is self.loaded.model else Tap(self.loaded.model, kind=options.kind)
+        )
         self._taps = ExitStack()
 
     def __enter__(self) -> Scanner:
@@ -347,11 +348,15 @@ class InputReading:
         """
         scanner, encoded, options = self._scanner, self._encoded, self._scanner.options
         signature = scanner.signature(input_hash=self._pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
-        why_no_measure = None if self._helps else scanner.why_no_measure
-        result = result_of_input(signature, encoded, options, self._scorers, why_no_measure)
+        result = result_of_input(
+            signature, encoded, options, self._scorers, None if self._helps else scanner.why_no_measure
+        )
         related, links = self.batch.related_pairs, unit_links(encoded) if encoded.source else ()
-        answers = [help_of_words.description for help_of_words in self._helps]
-        notes = [*answers, self._why_not_carried, _related_words(related, encoded.units)]
+        notes = [
+            *(help_of_words.description for help_of_words in self._helps),
+            self._why_not_carried,
+            _related_words(related, encoded.units),
+        ]
         result = replace(result, notes=tuple(filter(None, notes)), related=related, links=links)
         if not links:
             linked = [pattern.id for pattern in options.patterns if pattern in LINKED_PATTERNS]
@@ -395,8 +400,9 @@ def result_of_input(
             reading = Reading(by, special)
             of_kind = {name: values for name, values in words.items() if name.startswith(KINDS[reading.among_words])}
             sums = {} if classes is None else of_kind | classes.sums()  # no others are kept until labels are read
-            arguments = scores[by], sums, reading, options.threshold, options.seed
-            labels[reading] = partial(labels_of, *arguments, of_pairs=False)
+            labels[reading] = partial(
+                labels_of, scores[by], sums, reading, options.threshold, options.seed, of_pairs=False
+            )
     not_measured = {}
     if why_no_measure is not None:
         not_measured = {pattern.id: why_no_measure for pattern in options.patterns if pattern.target is None}

@@ -210,8 +210,9 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
 
     def sum_outputs(inputs: Sequence[EncodedInput]) -> dict[str, Tensor]:
         device, of_layers = scanner.loaded.device, list[Tensor]()
-        rows = [torch.tensor(encoded.sentence[encoded.source :]) >= 0 for encoded in inputs]
-        word = pad_sequence(rows, batch_first=True).to(device)
+        word = pad_sequence(
+            [torch.tensor(encoded.sentence[encoded.source :]) >= 0 for encoded in inputs], batch_first=True
+        ).to(device)
         model_inputs = collate(inputs, scanner.loaded.pad_id).to(device).model_inputs
         scanner.tap.output(model_inputs, lambda _, out: of_layers.append(out[word].to(exact(device)).sum(0)))
         return {"output": torch.stack(of_layers), "words": word.sum()}

@@ -98,13 +98,16 @@ def compare(
         for model, scanner in zip("ab", (a, b), strict=True):
             tokenized = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
             keepers += [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
-            scored = scanner.score(tokenized, others=keepers[-1:])
-            sums |= {f"{model}.{name}": values for name, values in scored.items()}
+            sums |= {
+                f"{model}.{name}": values for name, values in scanner.score(tokenized, others=keepers[-1:]).items()
+            }
         of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]
-        queries = sum(map(len, keepers[0].queries)) if nearest else 0
-        blocks = Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
-        return {"blocks": blocks, "apart": sum(apart), "queries": queries}
+        return {
+            "blocks": Blocks.of([encoded.known_pair.key for encoded in inputs], sums),
+            "apart": sum(apart),
+            "queries": sum(map(len, keepers[0].queries)) if nearest else 0,
+        }
 
     total, seen = sums_over(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
     if total is None:

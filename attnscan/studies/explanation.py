@@ -137,8 +137,14 @@ def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]
             errors = [error(residuals(values, n)) for values in (after, weight - after)]
             rows[-1] = [ratio(after, n), *(np.where(pairs == 1, of_draws, of_pairs) for of_pairs in errors)]
     score, se, fall_se = np.stack(rows, axis=1)
-    counts = {"n": n.sum(0).astype(np.int64), "pairs": pairs.astype(np.int64)}
-    return {"score": score, "se": se, "fall_se": fall_se, "chance": ratio(sums["chance"], n), **counts}
+    return {
+        "score": score,
+        "se": se,
+        "fall_se": fall_se,
+        "chance": ratio(sums["chance"], n),
+        "n": n.sum(0).astype(np.int64),
+        "pairs": pairs.astype(np.int64),
+    }
 
 
 @lru_cache(maxsize=1024)

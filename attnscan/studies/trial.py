@@ -99,8 +99,11 @@ class Trials:
         if scanner.measure is not None and change.of_model:
             notes += ("predictive words are those of the unchanged model",)
         result = replace(result, notes=(*notes, *result.notes))
-        asked = written, reading.batch.model_inputs, change, order
-        return Trial(result, tuple(self._prediction(kind, *asked) for kind in self._ways), written.tokens)
+        return Trial(
+            result,
+            tuple(self._prediction(kind, written, reading.batch.model_inputs, change, order) for kind in self._ways),
+            written.tokens,
+        )
 
     def _changed(self, inputs: ModelInputs, change: Change, order: Tensor) -> tuple[ModelInputs, Restore, Tensor]:
         """Change what a model reads; return also what puts its attention back, and where each token stands."""
@@ -129,8 +132,16 @@ class Trials:
         if kind == "words":
             ids, words = written.model_inputs["input_ids"], list[HiddenToken]()
             for place, b, a in zip(change.hidden, before, after, strict=True):
-                truths = float(b[ids[place]]), float(a[ids[place]])
-                words.append(HiddenToken(place, written.tokens[place], *truths, *map(self._likeliest, (b, a))))
+                words.append(
+                    HiddenToken(
+                        place,
+                        written.tokens[place],
+                        float(b[ids[place]]),
+                        float(a[ids[place]]),
+                        self._likeliest(b),
+                        self._likeliest(a),
+                    )
+                )
             return Prediction(kind, words=tuple(words))
         names = ["B follows A", "B does not follow A"]
         if kind == "classes":
