@@ -42,7 +42,7 @@ release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and tr
 
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/run.py
-	@echo 'written to benchmarks/RESULTS.md. By hand: truth and gpu, which say what they need'
+	@echo 'written to benchmarks/RESULTS.md. By hand: truth, and scan on a GPU, which say what they need'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/support/readme.py

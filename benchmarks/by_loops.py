@@ -19,6 +19,8 @@ PATTERNS = ("next-word", "previous-word", "identical", "cross-sentence", "predic
 NAN = math.nan
 Head = tuple[int, int]
 """Layer and head."""
+Matrix = Sequence[Sequence[float]]
+"""By query, then key."""
 Rows = dict[str, dict[int, dict[int, float]]]
 """Of each pattern, each eligible query's target keys and their values."""
 
@@ -76,23 +78,19 @@ class Checkpoint:
 
     def run(self, inputs: Mapping[str, Sequence[object]], **asked: bool) -> object:
         """The network's output, of one input or of several of one length."""
-        tensors = {name: torch.tensor(values) for name, values in inputs.items()}
-        tensors = {name: values[None] if values.ndim == 1 else values for name, values in tensors.items()}
+        tensors = {name: torch.atleast_2d(torch.tensor(values)) for name, values in inputs.items()}
         with torch.inference_mode():
             return self.network(**tensors, output_attentions=True, **asked)
 
     def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
-        """By layer, head, query and key; `changed` takes the place of inputs.
-
-        To a word it is the sum over its pieces, and from it their mean.
-        """
+        """By layer, head, query and key, merged if the input is read word by word; `changed` replaces inputs."""
         layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
         if all(len(own) == 1 for own in one.pieces):
             return layers
         return [[merged(matrix, one.pieces) for matrix in heads] for heads in layers]
 
 
-def merged(matrix: Sequence[Sequence[float]], pieces: Sequence[Sequence[int]]) -> list[list[float]]:
+def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]:
     """A matrix by words: to a word the sum over its pieces, from it their mean."""
     return [[sum(matrix[i][j] for i in of for j in to) / len(of) for to in pieces] for of in pieces]
 
@@ -116,10 +114,9 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
             if query in alone:
                 raw[query, key] = float((alone[query] - state[query]).norm())
     mean = sum(raw.values()) / len(raw)
-    row = {i: mean_of([value for (query, _), value in raw.items() if query == i]) for i in queries}
-    column = {j: mean_of([value for (_, key), value in raw.items() if key == j]) for j in words}
-    corrected = {(i, j): max(0.0, value - row[i] * column[j] / mean) for (i, j), value in raw.items()}
-    return {i: {j: value for (query, j), value in corrected.items() if query == i} for i in queries}
+    row = {i: mean_of([raw[i, j] for j in words if j != i]) for i in queries}
+    column = {j: mean_of([raw[i, j] for i in queries if i != j]) for j in words}
+    return {i: {j: max(0.0, raw[i, j] - row[i] * column[j] / mean) for j in words if j != i} for i in queries}
 
 
 def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
@@ -166,9 +163,8 @@ def targets(
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         own = [j for j in seen if one.sentence[j] == one.sentence[i]]
-        same = [
-            j for j in seen if one.content[i] and one.content[j] and (one.text[j] == one.text[i] or (i, j) in alike)
-        ]
+        comparable = [j for j in seen if one.content[i] and one.content[j]]
+        same = [j for j in comparable if one.text[j] == one.text[i] or (i, j) in alike]
         help_here = {j: value for j, value in (help_of or {}).get(i, {}).items() if value > 0}
         best = max(help_here.values(), default=1.0)
         found = {
@@ -194,9 +190,13 @@ class Measured:
     n: float = 0.0
     chance: float = 0.0
     itself: float = 0.0
-    """What of the weight lies on the query itself."""
+    """The part of the weight that lies on the query itself."""
     whole: float = 0.0
     """The weight of the same queries on the wider target that this one is a part of."""
+
+
+Measures = dict[Head, dict[str, Measured]]
+"""Every head's sums on every pattern, of one input."""
 
 
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
@@ -205,7 +205,7 @@ def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Me
     return Measured(*(sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True)) for name in names))
 
 
-def on_target(pattern: str, weights: Sequence[float], target: Mapping[int, float]) -> float:
+def on_target(pattern: str, weights: Mapping[int, float], target: Mapping[int, float]) -> float:
     """The weight of one query on its target."""
     if pattern in ("bag-of-words", "even"):
         return sum(min(weights[j], value) for j, value in target.items())
@@ -213,11 +213,7 @@ def on_target(pattern: str, weights: Sequence[float], target: Mapping[int, float
 
 
 def by_query(
-    one: Input,
-    matrix: Sequence[Sequence[float]],
-    rows: Rows,
-    special: str = "out",
-    lengths: Sequence[float] | None = None,
+    one: Input, matrix: Matrix, rows: Rows, special: str = "out", lengths: Sequence[float] | None = None
 ) -> dict[str, dict[int, Measured]]:
     """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter` alone, or of all.
 
@@ -233,19 +229,13 @@ def by_query(
             left = sum(matrix[i][j] for j in keys)
             if not target or left < 1e-6:
                 continue
-            weights, even = [0.0] * len(matrix), [0.0] * len(matrix)
+            weights = {j: matrix[i][j] / left for j in keys}
             evenly = {j: len(one.pieces[j]) * (lengths[j] if lengths else 1) for j in keys}  # over tokens, then merged
-            for j in keys:
-                weights[j], even[j] = matrix[i][j] / left, evenly[j] / sum(evenly.values())
+            even = {j: value / sum(evenly.values()) for j, value in evenly.items()}
+            weight, chance = (on_target(pattern, values, target) for values in (weights, even))
             itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
-            wider = rows["identical"][i] if pattern == "cross-sentence" else target
-            found[pattern][i] = Measured(
-                on_target(pattern, weights, target),
-                1.0,
-                on_target(pattern, even, target),
-                itself,
-                on_target(pattern, weights, wider),
-            )
+            whole = on_target(pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target)
+            found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
     return found
 
 
@@ -277,9 +267,9 @@ class Score:
 
     @property
     def share(self) -> float:
-        """What of the weight on the wider target lies on this one."""
-        whole = sum(each.whole for each in self.of_pairs)
-        return sum(each.weight for each in self.of_pairs) / whole if whole else NAN
+        """The part of the weight on the wider target that lies on this one."""
+        whole = self.mean("whole")
+        return self.mean() / whole if whole else NAN
 
     def covariance(self, other: Self) -> float:
         """Of the two means over the same pairs; NaN below two pairs."""
@@ -341,9 +331,7 @@ def false_discovery_rates(p: Sequence[float]) -> list[float]:
     return rates
 
 
-def every_head(
-    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], rows: Rows, special: str = "out"
-) -> dict[Head, dict[str, Measured]]:
+def every_head(one: Input, matrices: Sequence[Sequence[Matrix]], rows: Rows, special: str = "out") -> Measures:
     """Every head's sums over the eligible queries of one input, pattern by pattern."""
     found = {}
     for layer, heads in enumerate(matrices):

@@ -26,9 +26,6 @@ Interval = tuple[np.ndarray, np.ndarray]
 class Population:
     """Every pair's weight on target and eligible words. Shape: each [pair, head]."""
 
-    model: str
-    pattern: str
-    reading: str
     total: np.ndarray
     n: np.ndarray
 
@@ -57,19 +54,15 @@ def draw(population: Population, size: int, seed: int) -> Drawn:
     return Drawn(score, np.sqrt(spread.clip(0)) / words, times @ (n > 0), words**2 / squares)
 
 
-def _t(pairs: np.ndarray) -> np.ndarray:
-    return student.ppf(0.975, np.where(pairs > 1, pairs - 1, np.nan))
-
-
 def by_t(drawn: Drawn) -> Interval:
     """Student's t of K - 1 degrees of freedom."""
-    width = _t(drawn.pairs) * np.sqrt(drawn.pairs / (drawn.pairs - 1)) * drawn.error
+    width = student.ppf(0.975, drawn.pairs - 1) * np.sqrt(drawn.pairs / (drawn.pairs - 1)) * drawn.error
     return drawn.score - width, drawn.score + width
 
 
 def by_effective_pairs(drawn: Drawn) -> Interval:
     """What attnscan does, on the logit scale: of E effective pairs, t of E - 1 and E/(E - 1) for √(K/(K - 1))."""
-    width = _t(drawn.effective) * drawn.effective / (drawn.effective - 1) * drawn.error
+    width = student.ppf(0.975, drawn.effective - 1) * drawn.effective / (drawn.effective - 1) * drawn.error
     reach, odds = width / (drawn.score * (1 - drawn.score)), np.log(drawn.score / (1 - drawn.score))
     return 1 / (1 + np.exp(reach - odds)), 1 / (1 + np.exp(-reach - odds))
 
@@ -81,7 +74,7 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
     """What to print. Warnings are off: of two pairs, one may have no words, and a score may be 0 or 1."""
     with np.errstate(all="ignore"):
         several = [population for model in models for population in populations(model, pairs)]
-        names = " and ".join(dict.fromkeys(population.model for population in several))
+        names = " and ".join(Path(model).name for model in models)
         count, held = len(several[0].total), f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the"
         yield f"Intervals of 95 %: {held} score by all {count} of {pairs.name};"
         yield f"{names}, {' and '.join(READINGS)}; a pattern is the mean over its heads"
@@ -98,16 +91,16 @@ def populations(model: str, pairs: Path) -> Iterator[Population]:
     """Every pattern by every reading that has scores, as attnscan writes them pair by pair."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.parquet"
-        asked = ("heads", "--model", model, "--pairs", str(pairs), "--predictive", "off", "--per-pair", str(path))
-        written(*asked, "--csv")
+        options = ("--model", model, "--predictive", "off", "--per-pair", str(path), "--csv")
+        written("heads", "--pairs", str(pairs), *options)
         frame = pd.read_parquet(path)
     every = range(1, frame["pair"].max() + 1)
-    for pattern, own in frame.groupby("pattern", observed=True):
-        for reading, columns in READINGS.items():
-            tables = (own.pivot_table(name, "pair", ["layer", "head"], dropna=False) for name in columns)
+    for _, of_pattern in frame.groupby("pattern", observed=True):
+        for columns in READINGS.values():
+            tables = (of_pattern.pivot_table(name, "pair", ["layer", "head"], dropna=False) for name in columns)
             scores, words = (table.reindex(every).fillna(0).to_numpy(dtype=np.float64) for table in tables)
             if words.any(0).all():
-                yield Population(Path(model).name, str(pattern), reading, scores * words, words)
+                yield Population(scores * words, words)
 
 
 def _held(rule: Callable[[Drawn], Interval], own: Population, size: int, seed: int) -> tuple[np.ndarray, float]:

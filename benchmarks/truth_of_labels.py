@@ -1,21 +1,22 @@
 """Labels a second time, without attnscan: patterns, classes, habits, M, E, A, their errors, the rule and the drawings.
 
-What heads carry is worked out from transformers' own hidden states, for BERTs alone. Every sum is a plain loop over
-words and keys; numpy adds up what is drawn, by attnscan's own draw. `truth.py` runs it.
+What heads carry is worked out from transformers' own hidden states, for BERTs alone. Plain loops give every word's
+keys their classes and patterns; numpy adds up, and resamples by attnscan's own draw. `truth.py` runs it.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
+from functools import cache
 
 import numpy as np
 import torch
 from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, by_query, followed, mean_of, whole_words
 from by_loops import targets as targets_of
+from scipy.special import rel_entr
 from scipy.stats import t as student
-from tally import PAIR, Row, Tally, command, hash_of, head_of, over, shipped
+from tally import PAIR, Pairs, Row, Tally, command, hash_of, head_of, over, shipped
 
-MARGIN, DRAWN = 0.10, 1_000
+MARGIN, RESAMPLES = 0.10, 1_000
 NEXT_3, PREVIOUS_3 = ("next", "next 2-3"), ("previous", "previous 2-3")
 NEXT_8, PREVIOUS_8 = (*NEXT_3, "next 4-8"), (*PREVIOUS_3, "previous 4-8")
 AFTER, BEFORE = (*NEXT_8, "later"), (*PREVIOUS_8, "earlier")
@@ -47,7 +48,7 @@ CANDIDATES = {
 }
 SPECIAL = ("start", "middle", "end", "delimiter")
 READINGS = (("weight", "out"), ("weight", "in"), ("carried", "out"), ("carried", "in"))
-"""What of heads is read, and whether special tokens are keys; the first is the one that attnscan uses unasked."""
+"""Whether heads are read by weight or by what they carry, and whether special tokens are keys; first, the default."""
 Matrices = dict[Head, tuple[list[list[float]], list[float]]]
 """Every head's rows, and how long the vector is that it carries from each key; 1 by weight."""
 
@@ -59,7 +60,7 @@ def names_of(special: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Unit:
-    """What a pair, or a word of one input, adds up to: patterns, each habit's share and that by chance."""
+    """The sums of a pair, or of a word of one input: of patterns, of each habit's share and of that share by chance."""
 
     n: float
     patterns: np.ndarray
@@ -71,7 +72,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Does:
-    """What a head does, with its number and the average head's, and in how many drawings its label stays."""
+    """What a head does, its share and the average head's, and in which share of bootstrap resamples its label stays."""
 
     label: str
     among_words: str
@@ -82,44 +83,32 @@ class Does:
 
 def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The label of every head on one input, and over all pairs that attnscan ships, by every reading."""
-    one, frequent = checkpoint.read(PAIR), frequent_ids(checkpoint)
+    one = checkpoint.read(PAIR)
     for by, special in READINGS:
-        asked = ("--model", checkpoint.name, "--no-related", "--predictive", "off", "--by", by, "--special", special)
-        words = list(_by_word(one, _read(checkpoint, one, by), frequent, special))
-        rows, what = command("classify", *PAIR, *asked), f"labels by {by}, special {special}"
-        yield from _compared(f"classify, {what}", rows, words, special, of_pairs=False)
-        rows, units = over(shipped(), "heads", *asked), _of_pairs(checkpoint, shipped(), by, special)
-        yield from _compared(f"heads, {what}", rows, units, special, of_pairs=True)
+        options = ("--model", checkpoint.name, "--no-related", "--predictive", "off", "--by", by, "--special", special)
+        title = f"labels by {by}, special {special}"
+        rows, words = command("classify", *PAIR, *options), list(_measure_words(checkpoint, one, by, special))
+        yield from _compare(f"classify, {title}", rows, words, special, of_pairs=False)
+        rows, pairs = over(shipped(), "heads", *options), _measure_pairs(checkpoint, shipped(), by, special)
+        yield from _compare(f"heads, {title}", rows, pairs, special, of_pairs=True)
 
 
-def label_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, str]:
-    """Every head's label over some pairs, by the reading that attnscan uses unasked."""
-    return {head: does.label for head, does in does_of(checkpoint, pairs).items()}
+def label_heads(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, Does]:
+    """What every head does over some pairs, by the default reading."""
+    does = _decide(_measure_pairs(checkpoint, pairs, "weight", "out"), "out", of_pairs=True)
+    return {divmod(number, 12): head_does for number, head_does in enumerate(does)}
 
 
-def does_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, Does]:
-    """What every head does over some pairs, by the same reading."""
-    told = _told(_of_pairs(checkpoint, pairs, "weight", "out"), "out", of_pairs=True)
-    return {divmod(number, 12): does for number, does in enumerate(told)}
-
-
-def _of_pairs(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], by: str, special: str) -> list[Unit]:
-    """In the order in which attnscan draws them."""
-    frequent, units = frequent_ids(checkpoint), []
+def _measure_pairs(checkpoint: Checkpoint, pairs: Pairs, by: str, special: str) -> list[Unit]:
+    """One unit for each pair, in the order in which attnscan draws them."""
+    units = []
     for pair in sorted(pairs, key=lambda pair: hash_of(*pair)):
-        one = checkpoint.read(pair)
-        units.append(_adding(list(_by_word(one, _read(checkpoint, one, by), frequent, special)))())
+        words = list(_measure_words(checkpoint, checkpoint.read(pair), by, special))
+        units.append(_add_up(words, np.ones(len(words))))
     return units
 
 
-def _read(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
-    if by == "carried":
-        return carried(checkpoint, one)
-    even = [1.0] * len(one.sentence)
-    layers = enumerate(checkpoint.weights(one))
-    return {(layer, head): (matrix, even) for layer, own in layers for head, matrix in enumerate(own)}
-
-
+@cache
 def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
     """The hundred words that come first in the vocabulary."""
     return frozenset(whole_words(checkpoint)[0][:100])
@@ -138,14 +127,17 @@ def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, 
     return found
 
 
-def carried(checkpoint: Checkpoint, one: Input) -> Matrices:
-    """The weight times how long the key's value is once it is projected; and that length."""
-    heads = {head: (weights, vectors.norm(dim=-1)) for head, (weights, vectors) in taken(checkpoint, one).items()}
-    return {head: ((weights * length).tolist(), length.tolist()) for head, (weights, length) in heads.items()}
+def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
+    """Weights, each times how long the key's projected value is; by weight, all lengths are 1."""
+    matrices = {}
+    for head, (weights, vectors) in taken(checkpoint, one).items():
+        lengths = vectors.norm(dim=-1) if by == "carried" else torch.ones(len(vectors))
+        matrices[head] = (weights * lengths).tolist(), lengths.tolist()
+    return matrices
 
 
 def _class(one: Input, i: int, j: int) -> str:
-    """The first class that fits, of a word and a key."""
+    """The first class that fits the word i and the key j."""
     if one.sentence[j] < 0:
         return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
     same, distance, side = one.sentence[i] == one.sentence[j], abs(i - j), "next" if j > i else "previous"
@@ -162,52 +154,33 @@ def _class(one: Input, i: int, j: int) -> str:
     return f"{side} 4-8" if distance <= 8 else ("later" if j > i else "earlier")
 
 
-def _by_word(one: Input, matrices: Matrices, frequent: frozenset[int], special: str) -> Iterator[Unit]:
-    """Each word by itself: its row over words alone, or over all keys, adding up to 1."""
-    words, ids, target = one.words, one.inputs["input_ids"], targets_of(one)
+def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) -> Iterator[Unit]:
+    """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
+    words, ids, names, target = one.words, one.inputs["input_ids"], names_of(special), targets_of(one)
+    matrices, frequent = _read_heads(checkpoint, one, by), frequent_ids(checkpoint)
     keys = words if special == "out" else list(range(len(one.sentence)))
-    kinds = {j: "frequent" if ids[j] in frequent else "rare" if one.content[j] else "" for j in words}
-    patterns = {head: by_query(one, matrix, target, special, lengths) for head, (matrix, lengths) in matrices.items()}
-    rows = {
-        (head, i): {j: matrix[i][j] / sum(matrix[i][k] for k in keys) for j in keys}
-        for head, (matrix, _) in matrices.items()
-        for i in words
-    }
-    columns = {(head, j): sum(rows[head, i][j] for i in words) for head in matrices for j in keys}
-    for i in words:
-        classes, on, even = {j: _class(one, i, j) for j in keys}, {}, {}
-        for head, (_, lengths) in matrices.items():
-            row, others, total = rows[head, i], max(1, len(words) - 1), sum(lengths[j] for j in keys)
-            sums = _added(classes, kinds, row)
-            sums["even"] = sum(min(value, 1 / len(keys)) for value in row.values())
-            sums["same keys"] = sum(min(value, (columns[head, j] - value) / others) for j, value in row.items())
-            on[head] = _of_candidates(sums, special)
-            even[head] = _of_candidates(_added(classes, kinds, {j: lengths[j] / total for j in keys}), special)
-        own = [[astuple(of[p].get(i, Measured())) for p in PATTERNS] for of in patterns.values()]
-        yield Unit(1, np.array(own), np.array(list(on.values())), np.array(list(even.values())))
+    kinds = {j: "frequent" if ids[j] in frequent else "rare" for j in words if ids[j] in frequent or one.content[j]}
+    patterns = [by_query(one, matrix, target, special, lengths) for matrix, lengths in matrices.values()]
+    weights = np.array([matrix for matrix, _ in matrices.values()])[:, words][:, :, keys]
+    rows = weights / weights.sum(-1, keepdims=True)  # Shape: [head, word, key]
+    rows_of_others = (rows.sum(1, keepdims=True) - rows) / max(1, len(words) - 1)
+    lengths = np.array([lengths for _, lengths in matrices.values()])[:, keys]
+    chance = lengths / lengths.sum(-1, keepdims=True)  # Shape: [head, key]
+    for place, i in enumerate(words):
+        classes = [{_class(one, i, j), kinds.get(j)} for j in keys]
+        belongs = np.array([[not of_key.isdisjoint(CANDIDATES[name]) for name in names] for of_key in classes])
+        row = rows[:, place]
+        on = row @ belongs
+        on[:, names.index("even")] = np.minimum(row, 1 / len(keys)).sum(-1)
+        on[:, names.index("same-keys")] = np.minimum(row, rows_of_others[:, place]).sum(-1)
+        measured = [[astuple(queries[p].get(i, Measured())) for p in PATTERNS] for queries in patterns]
+        yield Unit(1, np.array(measured), on, chance @ belongs)
 
 
-def _added(classes: Mapping[int, str], kinds: Mapping[int, str], row: Mapping[int, float]) -> dict[str, float]:
-    sums: dict[str, float] = {}
-    for j, value in row.items():
-        sums[classes[j]] = sums.get(classes[j], 0.0) + value
-        if j in kinds:
-            sums[kinds[j]] = sums.get(kinds[j], 0.0) + value
-    return sums
-
-
-def _of_candidates(sums: Mapping[str, float], special: str) -> list[float]:
-    return [sum(sums.get(part, 0.0) for part in CANDIDATES[name]) for name in names_of(special)]
-
-
-def _adding(units: Sequence[Unit]) -> Callable[..., Unit]:
-    """What adds up units, each as often as it is told."""
-    stacks = [np.array([getattr(unit, field.name) for unit in units]) for field in fields(Unit)]
-
-    def add(times: np.ndarray | None = None) -> Unit:
-        return Unit(*(np.tensordot(np.ones(len(units)) if times is None else times, stack, 1) for stack in stacks))
-
-    return add
+def _add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
+    """The sum of units, each so many times."""
+    stacks = (np.array([getattr(unit, field.name) for unit in units]) for field in fields(Unit))
+    return Unit(*(np.tensordot(times, stack, 1) for stack in stacks))
 
 
 class Means:
@@ -230,10 +203,8 @@ class Means:
         """The test over pairs, at a level that counts all heads and candidates. Shape: [head, habit]."""
         k, n = len(units), sum(unit.n for unit in units)
         q = float(student.ppf(1 - 0.025 / self.share.size, k - 1))
-        on, even = (
-            np.array([(getattr(unit, of) - mean * unit.n) / n for unit in units])
-            for of, mean in (("on", self.share), ("even", self.chance))
-        )
+        on = np.array([(unit.on - self.share * unit.n) / n for unit in units])
+        even = np.array([(unit.even - self.chance * unit.n) / n for unit in units])
 
         def beyond(other: np.ndarray, off: np.ndarray) -> np.ndarray:
             error = np.sqrt(k / (k - 1) * ((on - off) ** 2).sum(0))
@@ -244,70 +215,64 @@ class Means:
         found[:, self.same] &= to_even[:, self.same]
         return found
 
-    def best(self, head: int, qualified: np.ndarray) -> int | None:
-        """The one that is farthest from the average head, by relative entropy."""
-        places = np.flatnonzero(qualified[head]).tolist()
-        return max(places, key=lambda c: _gain(self.share[head, c], self.average[c]), default=None)
+    def best(self, qualified: np.ndarray) -> np.ndarray:
+        """Each head's habit that is farthest from the average head, by relative entropy, or -1. Shape: [head]."""
+        rest, rest_of_average = (1 - self.share).clip(0), (1 - self.average).clip(0)
+        distance = rel_entr(self.share, self.average) + rel_entr(rest, rest_of_average)
+        return np.where(qualified.any(1), np.where(qualified, distance, -1).argmax(1), -1)
 
 
-def _gain(m: float, a: float) -> float:
-    return sum(p * math.log(p / q) for p, q in ((m, a), (1 - m, 1 - a)) if p > 0)
-
-
-def _told(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
+def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
     """What every head does by some pairs, or by the words of one input."""
-    add = _adding(units)
-    whole, rng, count = add(), np.random.default_rng(0), len(units)
-    means, heads = Means(whole, special), range(len(whole.on))
-    qualified = means.above & means.sure(units) if of_pairs else means.above
-    habit = [means.best(head, qualified) for head in heads]
-    first = [_does(whole, special, head, habit[head]) for head in heads]
-    holds, same = [0] * len(heads), [0] * len(heads)
-    for _ in range(DRAWN):  # as many units as there are, drawn with replacement, as attnscan draws them
-        drawn = add(rng.multinomial(count, np.full(count, 1 / count)).astype(float))
-        again = Means(drawn, special)
-        above = again.above
-        for head in heads:
-            holds[head] += habit[head] is not None and above[head, habit[head]]
-            same[head] += _does(drawn, special, head, again.best(head, above))[0] == first[head][0]
-    told, scores = [], [_scores(whole, head) for head in heads]
+    rng, count = np.random.default_rng(0), len(units)
+    whole = _add_up(units, np.ones(count))
+    means, heads = Means(whole, special), np.arange(len(whole.on))
+    habits = means.best(means.above & means.sure(units) if of_pairs else means.above)
+    first = [_name(whole, special, head, habits[head]) for head in heads]
+    holds, same = np.zeros(len(heads)), np.zeros(len(heads))
+    for _ in range(RESAMPLES):  # as many units as there are, drawn with replacement, as attnscan draws them
+        resample = _add_up(units, rng.multinomial(count, np.full(count, 1 / count)).astype(float))
+        again = Means(resample, special)
+        best = again.best(again.above)
+        holds += again.above[heads, habits]
+        same += [_name(resample, special, head, best[head])[0] == first[head][0] for head in heads]
+    habits = np.where(holds >= 0.95 * RESAMPLES, habits, -1)
+    does, scores = [], [_scores(whole, head) for head in heads]
     for head in heads:
-        label, among, _ = _does(whole, special, head, habit[head] if holds[head] >= 0.95 * DRAWN else None)
+        label, among, _ = _name(whole, special, head, habits[head])
         share = average = NAN
         if among in PATTERNS and followed(scores[head], special):
-            share, average = scores[head][among].mean(), mean_of([of[among].mean() for of in scores])
+            share, average = scores[head][among].mean(), mean_of([of_head[among].mean() for of_head in scores])
         elif among:
             share, average = (float(of[means.names.index(among)]) for of in (means.share[head], means.average))
         rest_on = [unit for unit in units if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]]
         # a habit's label rests on every unit, whatever its name
-        stays = same[head] / DRAWN if label and len(units if first[head][2] else rest_on) >= 5 else NAN
-        told.append(Does(label, among, share, average, stays))
-    return told
+        stays = same[head] / RESAMPLES if label and len(units if first[head][2] else rest_on) >= 5 else NAN
+        does.append(Does(label, among, share, average, stays))
+    return does
 
 
 def _scores(unit: Unit, head: int) -> dict[str, Score]:
     return {p: Score([Measured(*own)]) for p, own in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)}
 
 
-def _does(unit: Unit, special: str, head: int, habit: int | None) -> tuple[str, str, bool]:
-    """The label, what the head does among words, and whether the label is a habit."""
+def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bool]:
+    """The label, what the head does among words, and whether the label is a habit; the habit -1 is none."""
     scores = _scores(unit, head)
     pattern = followed(scores, special)
-    among = pattern or ("" if habit is None else names_of(special)[habit])
+    among = pattern or (names_of(special)[habit] if habit >= 0 else "")
     if scores["delimiter"].n and scores["delimiter"].mean() > 0.5:
         return "delimiter", among, False
-    return among, among, not pattern and habit is not None
+    return among, among, not pattern and habit >= 0
 
 
-def _compared(
-    table: str, rows: Sequence[Row], units: Sequence[Unit], special: str, *, of_pairs: bool
-) -> Iterator[Tally]:
-    """What each head does beside the same of these units."""
+def _compare(table: str, rows: list[Row], units: Sequence[Unit], special: str, *, of_pairs: bool) -> Iterator[Tally]:
+    """What a table says that each head does beside what these units say."""
     tally, stay = Tally(table), Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
-    told = _told(units, special, of_pairs=of_pairs)
-    tally.same("heads", len(rows), len(told))
+    expected = _decide(units, special, of_pairs=of_pairs)
+    tally.same("heads", len(rows), len(expected))
     for row in rows:
-        (layer, head), does = head_of(row), told[12 * int(row["layer"]) + int(row["head"])]
+        (layer, head), does = head_of(row), expected[12 * int(row["layer"]) + int(row["head"])]
         tally.same(f"{layer}-{head} label", row["label"], does.label)
         tally.same(f"{layer}-{head} among_words", row["among_words"], does.among_words)
         tally.row(row, f"{layer}-{head}", share=does.share, average=does.average)

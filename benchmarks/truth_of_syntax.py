@@ -27,18 +27,17 @@ class Tree:
 
     def __init__(self, block: list[str], document: str) -> None:
         self.text = next(line[len("# text = ") :] for line in block if line.startswith("# text = "))
-        words = [line.split("\t") for line in block if line.split("\t")[0].isdecimal()]
-        whole = {
-            int(c[0].split("-")[0]): c for c in (x.split("\t") for x in block) if "-" in c[0] and c[0][0].isdecimal()
-        }
+        rows = [line.split("\t") for line in block if line[:1].isdecimal()]
+        words = [row for row in rows if row[0].isdecimal()]
+        joined = {int(row[0].split("-")[0]): row for row in rows if "-" in row[0]}  # such as "4-5 don't"
         self.upos, self.relation = [c[3] for c in words], [c[7] for c in words]
         self.head = [int(c[6]) - 1 if c[6] != "0" else None for c in words]
         self.document, self.spans, at, i = document, list[tuple[int, int]](), 0, 0
         while i < len(words):
-            last = int(whole[i + 1][0].split("-")[1]) if i + 1 in whole else i + 1
-            form = whole[i + 1][1] if i + 1 in whole else words[i][1]
+            number, form = joined.get(i + 1, words[i])[:2]
+            last = int(number.split("-")[-1])
             at = self.text.index(form, at)
-            parts = [c[1] for c in words[i:last]]
+            parts = [row[1] for row in words[i:last]]
             for part in parts if "".join(parts) == form else [form, *[""] * (last - i - 1)]:
                 self.spans.append((at, at + len(part)))
                 at += len(part)
