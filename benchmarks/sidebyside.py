@@ -66,6 +66,5 @@ def machine() -> str:
     """Where and when, with how much else went on: one line."""
     info = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.split(":")[1].strip() for line in info if line.startswith("model name")] or [platform.machine()]
-    load, python = os.getloadavg()[0], platform.python_version()
-    cores = f"{os.cpu_count()} cores, load {load:.1f} at the start"
-    return f"{datetime.now(UTC).date()}, {models[0]}, {cores}, Python {python}"
+    cores = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start"
+    return f"{datetime.now(UTC).date()}, {models[0]}, {cores}, Python {platform.python_version()}"

@@ -22,7 +22,7 @@ import by_loops as loops
 import coverage_of_intervals
 import torch
 import truth_of_studies as studies
-from by_loops import PATTERNS, Checkpoint, Head
+from by_loops import PATTERNS, Checkpoint, Measures
 from tally import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
 from transformers.utils import logging
 from truth_of_labels import labels
@@ -87,13 +87,9 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-Measures = list[dict[Head, dict[str, loops.Measured]]]
-"""Every head's sums in every pair."""
-
-
-def score_pairs(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> dict[str, Measures]:
+def score_pairs(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs, unit: str) -> dict[str, list[Measures]]:
     """With special tokens out and in; `predictive` for the pairs `asked`."""
-    measures: dict[str, Measures] = {"out": [], "in": []}
+    measures: dict[str, list[Measures]] = {"out": [], "in": []}
     for pair in pairs:
         one = checkpoint.read(pair, unit)
         target = loops.targets(one, loops.helps(checkpoint, one) if pair in asked else None)
@@ -107,31 +103,33 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
     hashes = {pair: hash_of("0", *pair) for pair in pairs}  # samples are the first by it; its last bit is the half
-    by_token = score_pairs(checkpoint, pairs, sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS])
-    by_word = score_pairs(checkpoint, pairs, unit="word")
+    by_token = score_pairs(
+        checkpoint, pairs, asked=sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS], unit="token"
+    )
+    by_word = score_pairs(checkpoint, pairs, asked=(), unit="word")
     token_options = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
     word_options = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
     for options, measures in ((token_options, by_token), (word_options, by_word)):
         for special, of_pairs in measures.items():
             tally = Tally(f"heads {' '.join(options[2:4])} --special {special}")
-            _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs)
+            _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs, of_pairs)
             yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
-    halves: tuple[Measures, Measures] = [], []
+    halves: tuple[list[Measures], list[Measures]] = [], []
     for pair, of_pair in zip(pairs, by_token["out"], strict=True):
         halves[int(hashes[pair][-1], 16) & 1].append(of_pair)
-    _compare_ranking(tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], ranked=halves[0])
+    _compare_ranking(tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], halves[0])
     yield tally
 
 
-def _compare_ranking(tally: Tally, rows: Sequence[Row], scored: Measures, ranked: Measures | None = None) -> None:
-    """The rows of heads that have a score; `ranked` are the pairs that rank them, where those are others."""
+def _compare_ranking(tally: Tally, rows: list[Row], scored: list[Measures], ranked: list[Measures]) -> None:
+    """The rows of heads by their scores over some pairs, ranked by the same or others."""
     for pattern in PATTERNS:
         rows_of = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in rows_of]
         tally.same(f"{pattern} heads", sorted(order), sorted(scored[0]))
         scores = {head: loops.Score([of_pair[head][pattern] for of_pair in scored]) for head in order}
-        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked or scored]).mean() for head in order}
+        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked]).mean() for head in order}
         have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
         ranks = [str(place) if place <= have else "" for place in range(1, len(order) + 1)]
         tally.same(f"{pattern} ranks", [row["rank"] for row in rows_of], ranks)

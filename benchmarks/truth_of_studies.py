@@ -10,7 +10,7 @@ from functools import partial
 import by_loops as loops
 import numpy as np
 import torch
-from by_loops import PATTERNS, Checkpoint, Head, Input
+from by_loops import PATTERNS, Checkpoint, Head, Input, Measures
 from scipy.spatial.distance import cosine, jensenshannon
 from scipy.stats import t as student
 from tally import Pairs, Tally, head_of, over, shipped
@@ -19,8 +19,6 @@ from truth_of_labels import label_heads
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = SHUFFLES = 8
-Measures = dict[Head, dict[str, loops.Measured]]
-"""Every head's sums on every pattern, of one pair."""
 Scores = dict[Head, dict[str, loops.Score]]
 """Every head's score on every pattern."""
 
@@ -240,10 +238,9 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         tally.same(f"{head} pattern", pattern, among if among in PATTERNS else nearest)
         expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
-        for column, changed_scores in scores_by_change.items():
+        for name, changed_scores in scores_by_change.items():
             changed = changed_scores[head][pattern]
-            expected |= {column: changed.mean(), f"{column}_se": changed.se}
-            expected[f"{column}_fall_se"] = score.se_beside(changed)
+            expected |= {name: changed.mean(), f"{name}_se": changed.se, f"{name}_fall_se": score.se_beside(changed)}
         expected |= _explain_neurons(
             inputs, [rows[pattern] for rows in targets], [of_heads[head] for of_heads in vectors]
         )
