@@ -14,7 +14,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -103,9 +103,8 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
     hashes = {pair: hash_of("0", *pair) for pair in pairs}  # samples are the first by it; its last bit is the half
-    by_token = score_pairs(
-        checkpoint, pairs, asked=sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS], unit="token"
-    )
+    asked = sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS]
+    by_token = score_pairs(checkpoint, pairs, asked=asked, unit="token")
     by_word = score_pairs(checkpoint, pairs, asked=(), unit="word")
     token_options = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
     word_options = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
