@@ -220,18 +220,18 @@ def by_query(
     Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries, key by key.
     """
     found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
+    sizes = [len(of) * length for of, length in zip(one.pieces, lengths or [1.0] * len(one.pieces), strict=True)]
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         of_words = seen if special == "in" else [j for j in seen if one.sentence[j] >= 0]
         for pattern, of_query in rows.items():
             keys = seen if pattern == "delimiter" else of_words
             target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
-            left = sum(matrix[i][j] for j in keys)
+            left, size = sum(matrix[i][j] for j in keys), sum(sizes[j] for j in keys)
             if not target or left < 1e-6:
                 continue
             weights = {j: matrix[i][j] / left for j in keys}
-            evenly = {j: len(one.pieces[j]) * (lengths[j] if lengths else 1) for j in keys}  # over tokens, then merged
-            even = {j: value / sum(evenly.values()) for j, value in evenly.items()}
+            even = {j: sizes[j] / size for j in keys}  # over tokens, then merged
             weight, chance = (on_target(pattern, values, target) for values in (weights, even))
             itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
             whole = on_target(pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target)
