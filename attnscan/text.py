@@ -3,8 +3,6 @@
 Only this module decides what a terminal or a cell may see.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 

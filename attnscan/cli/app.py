@@ -1,7 +1,5 @@
 """The command line: commands by their names, each imported when it is asked for. Torch is imported only to compute."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -3,8 +3,6 @@
 An option that is not given is None or False, so that the library's own default counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
 from pathlib import Path

@@ -5,8 +5,6 @@ WordPiece writes a piece that continues a word as `##s`; byte-level BPE and Sent
 goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berries</w>`, as in XLM).
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Names (paths, globs, directories, `-`, addresses that fsspec opens) -> files of pairs, opened and unpacked."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

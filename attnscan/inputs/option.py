@@ -1,7 +1,5 @@
 """Options declared once, as fields of frozen classes: for the command line, the library, the docs, and their checks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache

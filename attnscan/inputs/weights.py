@@ -1,7 +1,5 @@
 """Attention weights in an `.npz` file, from other tools or an earlier run. Pickled objects are never loaded."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping

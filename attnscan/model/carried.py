@@ -9,8 +9,6 @@ A projection's weight is not multiplied with every value: of the head's slice W,
 RᵀR = W Wᵀ has the same norms, ‖vW‖ = ‖v Rᵀ‖, and is no larger than a head is wide.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

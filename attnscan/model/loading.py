@@ -4,8 +4,6 @@ Weights are read as safetensors alone, and no code of the model's is run. While 
 evaluation mode; its weights, its hooks and its modules are its own.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import warnings

@@ -5,8 +5,6 @@ shapes say it, where `is_decoder` and `is_causal` are wrong in several families.
 in Jamba or Qwen3-Next only some layers have attention.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import threading

@@ -5,8 +5,6 @@ Eager attention is a product of queries and keys, a softmax over the keys, and a
 followed by identity: what is computed from a product, of the same size, is still that product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

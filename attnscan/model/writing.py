@@ -4,8 +4,6 @@ A position of the decoder reads a token of the target and predicts the next: the
 all target tokens but the last. The target of a source that has none is written by the model, greedily.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Intervals and p-values by Student's t, with errors clustered by pair, and which of many differences survive."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Every head's score on every pattern, and what it does: the pattern that it follows, else a habit. Numpy, no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

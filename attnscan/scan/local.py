@@ -1,7 +1,5 @@
 """The one-machine engine: a stream of pairs, in windows and batches, to sums, with what is needed to stop and go on."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext

@@ -5,8 +5,6 @@ of the stream: the state is always that of its beginning, as on one machine, so 
 goes on by the other.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -1,7 +1,5 @@
 """Saved weights of one input, scored without their model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ What is resampled are pairs or, of one input, its words. A resample's label foll
 head rests on special tokens, else follows a pattern, else has a habit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ of j. One sequence with both hidden serves both directions. Two measures:
   correction, negatives at 0 (Wu et al., "Perturbed Masking", 2020).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ Sums of different rows add. The best rule is chosen on the other half of all sen
 So sums count every rule, and one is chosen when they are complete: shards, order and resumption change nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 

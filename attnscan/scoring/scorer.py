@@ -8,8 +8,6 @@ first that fits (`results/scores.py` lists them). Habits are made of these sums,
 with an even row and with the mean row of the input's other words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple

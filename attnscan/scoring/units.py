@@ -4,8 +4,6 @@ Attention to a word is the sum over its pieces, from it the mean. Sums are made 
 depend on the inputs beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

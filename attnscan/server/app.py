@@ -4,8 +4,6 @@ Another page in the same browser can send requests here, and by DNS rebinding re
 name this machine as its host, know the token, and come from our page or the address bar.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

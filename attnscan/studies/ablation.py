@@ -4,8 +4,6 @@ Sets that follow patterns are chosen by a scan of one half of the pairs and meas
 chosen for what it happens to do on the pairs that judge it. Heads that are named are measured on all pairs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing

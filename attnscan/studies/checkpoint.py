@@ -1,7 +1,5 @@
 """Describes one checkpoint and what can be scored in it, by running two short sentences through it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby
 

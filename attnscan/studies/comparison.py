@@ -5,8 +5,6 @@ in nats, from 0 (the same weights) to ln 2 (no key in common), averaged over som
 Source: Clark et al., "What Does BERT Look At?" (2019).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 

@@ -5,8 +5,6 @@ of a query is what each neuron adds to its target keys beyond what it adds to th
 together changes no weight, so that what rotated bases show as well is no finding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial

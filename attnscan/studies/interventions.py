@@ -5,8 +5,6 @@ attention back in its place, so that all follows that tells a model of positions
 words see as well: there position ids are reordered, if that is seen to change all that the model knows of positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Measures what a model loses when heads are switched off: the sequences to run, and the loss of each answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

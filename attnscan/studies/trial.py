@@ -1,7 +1,5 @@
 """One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any

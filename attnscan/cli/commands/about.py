@@ -1,7 +1,5 @@
 """The commands `attnscan patterns` and `attnscan models`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The commands about certain heads: `attnscan head`, `attnscan show`, `attnscan explain`."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Pictures and pages: `attnscan plot`, `attnscan report`, `attnscan serve`."""
 
-from __future__ import annotations
-
 import webbrowser
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The studies of heads: `attnscan ablate`, `attnscan similar`, `attnscan compare`, `attnscan syntax`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
