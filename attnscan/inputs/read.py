@@ -1,5 +1,7 @@
 """Files of pairs -> records with file and line. A guess that could be wrong is noted, with the option that decides."""
 
+from __future__ import annotations
+
 import codecs
 import csv
 import io

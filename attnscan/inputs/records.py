@@ -3,6 +3,8 @@
 Objects are texts, pairs, dicts, named tuples, data frames, data sets, and streams of these.
 """
 
+from __future__ import annotations
+
 import io
 import os
 import re

@@ -1,11 +1,9 @@
 """What heads are worth to a model: its loss without them, compared with its loss without other heads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,7 +62,7 @@ class Effect:
     pairs: int
 
     @classmethod
-    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
+    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Self:
         """Compute it from the `values` of the intact model, without the set, and without each of its controls."""
         intact, ablated, *controls = values
         ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1

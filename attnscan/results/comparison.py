@@ -1,5 +1,7 @@
 """Heads compared: all heads of one model, by what they attend to, and those of two models, by their scores."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property

@@ -3,6 +3,8 @@
 The one place where numbers are rounded. A pipe, a device or `/dev/stdout` is written to as it stands.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import math

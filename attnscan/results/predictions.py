@@ -1,5 +1,7 @@
 """What a model predicts: which words help to predict which, and what it says before and after a change."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ A user of the library passes `progress`, sees warnings, and finds notes in the l
 all three on standard error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -14,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from attnscan.__version__ import __version__
 from attnscan.errors import OptionError
@@ -150,7 +148,7 @@ class ScanOptions:
             **about,
         )
 
-    def of_trees(self, *, subtypes: bool = False) -> ScanOptions:
+    def of_trees(self, *, subtypes: bool = False) -> Self:
         """These for sentences with trees, whose words are those of a treebank."""
         return replace(
             self,
@@ -161,7 +159,7 @@ class ScanOptions:
             relations="subtypes" if subtypes else "universal",
         )
 
-    def of_attention(self, *, causal: bool) -> ScanOptions:
+    def of_attention(self, *, causal: bool) -> Self:
         """These with the patterns of causal models, if the attention is causal and no certain patterns were asked for.
 
         A decoder's is, without being tried.

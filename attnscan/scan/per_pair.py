@@ -9,14 +9,12 @@ together, ordered by layer, head and pattern.
 The file's metadata say under `attnscan`, in JSON, what ran: the signature, the patterns, and the model's heads.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -81,7 +79,7 @@ class PerPairWriter:
         with explained(path):
             self._temporary = create_temporary(path)
 
-    def __enter__(self) -> PerPairWriter:
+    def __enter__(self) -> Self:
         return self
 
     def write(self, frame: pd.DataFrame) -> None:

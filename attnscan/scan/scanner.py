@@ -3,15 +3,13 @@
 Below the scanner stands what every head does on one input, and which of its words help to predict which.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
@@ -87,7 +85,7 @@ class Scanner:
         )
         self._taps = ExitStack()
 
-    def __enter__(self) -> Scanner:
+    def __enter__(self) -> Self:
         with ExitStack() as taps:
             taps.enter_context(at_rest(self.loaded.model if self.loaded.given is None else self.loaded.given))
             for tap in {self.tap, self._exact_tap}:
@@ -101,17 +99,17 @@ class Scanner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._taps.__exit__(kind, error, at)
 
-    def changed(self, **attributes: Any) -> Scanner:
+    def changed(self, **attributes: Any) -> Self:
         """A scanner of this model, under this tap, with other attributes; closing is left to this one."""
         other = copy(self)
         vars(other).update(attributes)
         return other
 
-    def with_options(self, **changes: Any) -> Scanner:
+    def with_options(self, **changes: Any) -> Self:
         """A scanner of this model, under this tap, that reads by other options."""
         return self.changed(options=replace(self.options, **changes))
 
-    def exact(self) -> Scanner:
+    def exact(self) -> Self:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
         return self.changed(
             relation=self.relation, loaded=replace(self.loaded, scored=self.loaded.model), tap=self._exact_tap

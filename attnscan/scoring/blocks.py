@@ -4,8 +4,6 @@ A block is a pair or, of many pairs, those whose keys begin alike. Which pairs a
 alone, so that shards, order and resumption change nothing. Statistics are functions over the first axis of sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -52,7 +50,7 @@ class Blocks:
         numbers = np.array([int(key[: BITS // 4], 16) for key in keys], dtype=np.uint64)
         return cls(numbers, sums).limited(min(most, in_room))
 
-    def __add__(self, other: Blocks) -> Self:
+    def __add__(self, other: Self) -> Self:
         bits = min(self.bits, other.bits)
         keys = [_cut(blocks.keys, blocks.bits - bits) for blocks in (self, other)]
         sums = {}

@@ -1,13 +1,11 @@
 """Questions as JSON from the network, the models that stay loaded to answer them, and the last answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
@@ -93,7 +91,7 @@ class Loaded:
     """A pair whose gold links cross attention has on all pairs with as many words."""
 
     @classmethod
-    def of(cls, *scanners: Scanner, links: Pair | None = None) -> Loaded:
+    def of(cls, *scanners: Scanner, links: Pair | None = None) -> Self:
         """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
         kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
         return cls(scanners[0].signature().title, kinds, links)

@@ -1,5 +1,7 @@
 """A closer look at some heads by the first pairs: what `explain` and `similar` say, the words they link, examples."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from itertools import islice
 

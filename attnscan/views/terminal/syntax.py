@@ -1,5 +1,7 @@
 """The screens of `syntax`: the best head of each relation beside the best rule, and a map of what heads follow."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 import numpy as np
