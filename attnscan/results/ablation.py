@@ -1,9 +1,11 @@
 """What heads are worth to a model: its loss without them, compared with its loss without other heads."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +64,7 @@ class Effect:
     pairs: int
 
     @classmethod
-    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Self:
+    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
         """Compute it from the `values` of the intact model, without the set, and without each of its controls."""
         intact, ablated, *controls = values
         ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1
