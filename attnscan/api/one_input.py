@@ -1,5 +1,7 @@
 """What `import attnscan` offers for one input: what heads do, their weights, and what the model predicts by what."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
