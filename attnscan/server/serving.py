@@ -1,5 +1,7 @@
 """What `import attnscan` offers of the server: a page of this machine that answers, until it is closed."""
 
+from __future__ import annotations
+
 import threading
 from contextlib import ExitStack
 from importlib import import_module
