@@ -29,6 +29,7 @@ from attnscan.results.terms import (
     By,
     Grid,
     Head,
+    HeadLike,
     Heads,
     Reading,
     Signature,
@@ -63,9 +64,9 @@ class Profile:
         average: FloatArray = np.nansum(self.share, (0, 1)) / np.where(heads, heads, np.nan)
         return average
 
-    def strongest(self, head: Head, least: float = 0.0) -> list[tuple[str, float]]:
+    def strongest(self, head: HeadLike, least: float = 0.0) -> list[tuple[str, float]]:
         """A head's classes with their shares of at least so much, largest first; special tokens are not among them."""
-        shares = dict(zip(self.classes, self.share[head.place].tolist(), strict=True))
+        shares = dict(zip(self.classes, self.share[self.grid.head(head).place].tolist(), strict=True))
         classes = {name: share for name, share in shares.items() if name not in SPECIAL_CLASSES and share > 0}
         return sorted(((name, share) for name, share in classes.items() if share >= least), key=lambda entry: -entry[1])
 

@@ -194,7 +194,7 @@ def test_marks_chance_and_shares_are_those_of_each_reading(small: tuple) -> None
     facts = Elements(page(result).html).facts
     for name, (carried, among_words) in READINGS.items():
         scores = result.with_reading("carried" if carried else "weight", "out" if among_words else "in")
-        labels, shares = scores.labels, scores.profile.strongest(Head(0, 0), 0.01)
+        labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
         assert [(kind, share) for kind, share, _ in facts["profiles"][name][0]] == [
             (kind, pytest.approx(share, abs=1e-5)) for kind, share in shares
         ]
