@@ -23,6 +23,7 @@ from attnscan.views.page.page import answer_of, live_page, numbers_of, page
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}
 _MOST = 4096  # places, or heads, in a list
+_MOST_HELD = 8  # answers: the last ones
 
 
 class Question(BaseModel):
@@ -78,9 +79,6 @@ def question_of(body: bytes, models: int) -> Question:
     return question
 
 
-_MOST_HELD = 8  # answers: the last ones
-
-
 @dataclass(frozen=True)
 class Loaded:
     """A model that is asked, by each kind of attention that can be asked about."""
@@ -118,10 +116,11 @@ class Session:
 
     def trial(self, question: Question) -> Trial:
         """The answer to a question, by the model if it is not held. Raises: as `Loaded.run`."""
-        self._held[question.id] = held = self._held.pop(question.id, None) or self.models[question.model].run(question)
+        trial = self._held.pop(question.id, None) or self.models[question.model].run(question)
+        self._held[question.id] = trial
         for name in [*self._held][:-_MOST_HELD]:
             del self._held[name]
-        return held
+        return trial
 
     def answer(self, question: Question) -> bytes:
         """Answer a question, as JSON. Raises: as `trial`."""
@@ -129,8 +128,8 @@ class Session:
 
     def _answer(self, question: Question) -> dict[str, Any]:
         """What a page takes for an answer, with its question. Raises: as `trial`."""
-        held = self.trial(question)
-        return answer_of(held.result, question.id, held.tokens, held.predictions) | {"question": question.as_json()}
+        trial = self.trial(question)
+        return answer_of(trial.result, question.id, trial.tokens, trial.predictions) | {"question": question.as_json()}
 
     def first_of(self, model: int) -> Question:
         """The question that everything begins with, to one of the models."""
@@ -159,8 +158,8 @@ class Session:
     def _again(self, name: str) -> Trial:
         if name not in self._held:
             raise HTTPException(410, "this answer is not held any more")
-        self._held[name] = held = self._held.pop(name)
-        return held
+        self._held[name] = trial = self._held.pop(name)  # the newest now
+        return trial
 
 
 def encoded(answer: dict[str, Any]) -> bytes:

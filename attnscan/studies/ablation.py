@@ -154,7 +154,7 @@ def with_controls(
     while len(controls) < min(draws, possible):  # one that was drawn before is drawn again
         picks = ([pool[place] for place in rng.permutation(len(pool))[:count]] for pool, count in pools)
         controls.add(tuple(sorted(chain(in_all, *picks))))
-    return HeadSet(name, chosen, tuple(sorted(controls)), possible) if chosen not in controls else HeadSet(name, chosen)
+    return HeadSet(name, chosen) if chosen in controls else HeadSet(name, chosen, tuple(sorted(controls)), possible)
 
 
 def _lost(

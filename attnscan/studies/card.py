@@ -35,10 +35,8 @@ def cards(
     scanner, names = scanner.exact().with_options(labelled=True), [told_by(ranking, head) for head in heads]
     if "predictive" not in names:
         scanner.measure = None
-    inputs = sorted(
-        (encoded for batch, _ in batches_of(scanner, islice(records, LOOKED_AT), on_bad) for encoded in batch),
-        key=lambda encoded: encoded.number,
-    )
+    batches = batches_of(scanner, islice(records, LOOKED_AT), on_bad)
+    inputs = sorted((encoded for batch, _ in batches for encoded in batch), key=lambda encoded: encoded.number)
     if not inputs:
         raise no_pair("to look at")
     readable = [Record(encoded.known_pair, "a pair") for encoded in inputs]

@@ -110,7 +110,8 @@ def _is_even(block: AttentionBlock) -> bool:
 def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
     """An order of each input's places: its words (of the source) among themselves, everything else where it was.
 
-    It depends on the seed, the shuffle's number and the input's tokens alone. Shape: [batch, width].
+    It depends on the seed, the shuffle's number and the input's tokens alone. These seed as a list, since sums of
+    different seeds and numbers may be equal. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):

@@ -128,18 +128,18 @@ class Trials:
             turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
             return Prediction(kind, turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
         if kind == "words":
-            ids, words = written.model_inputs["input_ids"], list[HiddenToken]()
-            for place, b, a in zip(change.hidden, before, after, strict=True):
-                words.append(
-                    HiddenToken(
-                        place,
-                        written.tokens[place],
-                        float(b[ids[place]]),
-                        float(a[ids[place]]),
-                        self._likeliest(b),
-                        self._likeliest(a),
-                    )
+            ids = written.model_inputs["input_ids"]
+            words = [
+                HiddenToken(
+                    place,
+                    written.tokens[place],
+                    float(b[ids[place]]),
+                    float(a[ids[place]]),
+                    self._likeliest(b),
+                    self._likeliest(a),
                 )
+                for place, b, a in zip(change.hidden, before, after, strict=True)
+            ]
             return Prediction(kind, words=tuple(words))
         names = ["B follows A", "B does not follow A"]
         if kind == "classes":

@@ -99,9 +99,8 @@ def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
     statement = plain(syntax.statements.get(head, "no relation beyond fixed rules"))
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
-    sentences = counted(syntax.sentences, "sentence")
-    text = f"Syntax: {statement}. Trees: {trees} ({sentences}; gain over the offset, * by Holm)."
-    yield from wrapped(text, width, style="")
+    basis = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
+    yield from wrapped(f"Syntax: {statement}. Trees: {trees} ({basis}).", width, style="")
     if len(rows := syntax.of_head(head)[:_RELATIONS]):
         yield relations_table(syntax, rows, _OF_RELATIONS, width)
 
