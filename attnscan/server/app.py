@@ -104,14 +104,14 @@ def _is_ours(request: Request) -> bool:
     """Tell whether a request comes from a page of ours or the address bar, or opens a tab, as any link may."""
     headers = request.headers
     origins, sites = set(headers.getlist("origin")), set(headers.getlist("sec-fetch-site"))
-    how = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
-    opens_a_tab = request.method == "GET" and how == ("navigate", "document")
+    mode = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    opens_a_tab = request.method == "GET" and mode == ("navigate", "document")
     return origins <= {f"http://{headers.get('host')}"} and (sites <= {"same-origin", "none"} or opens_a_tab)
 
 
-def _refusal(status: int, why: str) -> Response:
+def _refusal(status: int, reason: str) -> Response:
     """A refusal as JSON. What is left of the request is not read."""
-    return Response(encoded({"error": why}), status, {"connection": "close"}, _JSON)
+    return Response(encoded({"error": reason}), status, {"connection": "close"}, _JSON)
 
 
 def listening(port: int | None) -> socket.socket:
@@ -119,16 +119,16 @@ def listening(port: int | None) -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port or 0))
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be served: {error.strerror or error}"
-        raise OutputError(f"port {port} {why}", "choose another, or leave out --port for a free one") from None
+        reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be served: {error.strerror or error}"
+        raise OutputError(f"port {port} {reason}", "choose another, or leave out --port for a free one") from None
 
 
 @contextmanager
 def served(app: Starlette, listener: socket.socket) -> Iterator[threading.Thread]:
     """Serve, in a thread of its own, which ends with its connections."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
-    how: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
-    server = uvicorn.Server(uvicorn.Config(app, **how, limit_concurrency=64))  # beyond, 503, and a page asks again
+    settings: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
+    server = uvicorn.Server(uvicorn.Config(app, **settings, limit_concurrency=64))  # beyond, 503, and a page asks again
     ended = threading.Event()
 
     def run() -> None:

@@ -51,7 +51,7 @@ def serve(
     texts: list[Any] = list(pair.sentences)
     models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
     kinds = split_kinds({"predictive": "off", **options})
-    calls = [Call("serve", {**own, **model}, *texts, many=False) for model in models for own in kinds]
+    calls = [Call("serve", {**kind, **model}, *texts, many=False) for model in models for kind in kinds]
     paired = None if links is None else read_alignments(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 

@@ -71,8 +71,8 @@ def question_of(body: bytes, models: int) -> Question:
         question = Question.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = plain(".".join(map(str, first["loc"])) or "the body")
-        raise HTTPException(400, f"{where:.40}: {first['msg']}") from None
+        field = plain(".".join(map(str, first["loc"])) or "the body")
+        raise HTTPException(400, f"{field:.40}: {first['msg']}") from None
     if question.model >= models:
         raise HTTPException(400, f"model: there are {models}")
     assert question.pair  # checks its texts

@@ -105,8 +105,8 @@ def requested_sets(
     options, grid, top = scanner.options, scanner.grid(), request.top
     if request.names_heads:
         text = request.heads or "all"
-        named = {head.name: [head] for head in grid.select(text)} if request.each else {text: grid.select(text)}
-        sets = [with_controls(name, heads, grid, request.draws, options.seed) for name, heads in named.items()]
+        by_name = {head.name: [head] for head in grid.select(text)} if request.each else {text: grid.select(text)}
+        sets = [with_controls(name, heads, grid, request.draws, options.seed) for name, heads in by_name.items()]
         return sets, "by name", Seen()
     choosing = (record for record in read() if half(record.pair, options.seed) != _MEASURES)
     state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
@@ -116,7 +116,7 @@ def requested_sets(
     table, patterns = scores.table(among_words), [*scores.patterns, ""]
     follows = followed(scores.scored, table, options.threshold, among_words=among_words).ravel()
     labels, rests = np.array(patterns)[follows], resting_on(table, scores.patterns).ravel()
-    for pattern in (known.id for known in options.patterns if known.target or options.predictive != "off"):
+    for pattern in (candidate.id for candidate in options.patterns if candidate.target or options.predictive != "off"):
         p = patterns.index(pattern)
         above = np.fmax(table.above_chance[..., p].ravel(), 0)  # 0 for NaN
         best = np.argsort(-above, kind="stable")[:top]

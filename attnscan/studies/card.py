@@ -57,15 +57,15 @@ def cards(
                     Example(weight / n, attention.rows[row], key, encoded.units, encoded.known_pair.texts)
                 )
         scanner.tell("looking at heads, by pairs", done, len(inputs))
-    links, made = _links(cells, len(heads)), []
+    links, results = _links(cells, len(heads)), []
     for number, head in enumerate(heads):
         place = ranking.grid.index(head)
         nearest = similarity.nearest(place, _ALIKE)
-        alike = tuple((ranking.grid[other], float(similarity.divergence[place, other])) for other in nearest)
+        alike = tuple((ranking.grid[index], float(similarity.divergence[place, index])) for index in nearest)
         best = sorted(examples[number], key=lambda example: -example.share)[:_EXAMPLES]
-        why = explained.row(head, names[number])
-        made.append(Card(head, ranking, names[number], links[number], tuple(best), alike, why, len(inputs)))
-    return tuple(made)
+        causes = explained.row(head, names[number])
+        results.append(Card(head, ranking, names[number], links[number], tuple(best), alike, causes, len(inputs)))
+    return tuple(results)
 
 
 def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str, FloatArray]]:

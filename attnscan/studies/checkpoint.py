@@ -21,7 +21,7 @@ def examine(scanner: Scanner) -> Checkpoint:
     inputs, sums = encoded.model_inputs, scanner.score([encoded])
     flat = {name: [0] * len(ids) if name == "token_type_ids" else ids for name, ids in inputs.items()}
     of_flat = scanner.score([replace(encoded, model_inputs=flat)])
-    without = {name: why for name, why in losses_of(loaded, MEASURES, 0, {}).items() if isinstance(why, str)}
+    without = {name: reason for name, reason in losses_of(loaded, MEASURES, 0, {}).items() if isinstance(reason, str)}
     letters = [token if at < 0 else "AB"[at] for token, at in zip(encoded.tokens, encoded.sentence, strict=True)]
     runs = groupby(zip(letters, encoded.sentence, strict=True))
     facts = {

@@ -180,7 +180,7 @@ class RowKeeper:
 
     def rows(self) -> list[Tensor]:
         """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
-        of_inputs = [torch.cat([kept[place] for place in sorted(kept)]).flatten(1) for kept in self._kept]
+        of_inputs = [torch.cat([blocks[place] for place in sorted(blocks)]).flatten(1) for blocks in self._kept]
         check_finite(torch.stack([rows.sum() for rows in of_inputs]), "the attention weights")
         return of_inputs
 

@@ -57,7 +57,7 @@ def explain(
         not_available = {SHUFFLED: "there are no two words to shuffle", **not_available}
     if sums["neurons"] is None and neurons:
         not_available["neurons"] = "this architecture shows no queries and keys"
-    names = (*(known.id for known in options.patterns), *habits_of(special=not options.reading.among_words)[0])
+    names = (*(scored.id for scored in options.patterns), *habits_of(special=not options.reading.among_words)[0])
     labels = labels or labels_by(sums["pairs"].sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
     if sums["neurons"] is not None:
@@ -194,37 +194,37 @@ class NeuronScorer:
         query's sentence, and of the other one. Shape: each [batch, query, key].
         """
         assert batch.visible is not None
-        seen, contrasts = batch.visible[:, ::step], dict[int, Tensor]()
-        targets, same = self._targets.of(batch), batch.same_sentence[:, ::step]
+        visible, contrasts = batch.visible[:, ::step], dict[int, Tensor]()
+        targets, same_sentence = self._targets.of(batch), batch.same_sentence[:, ::step]
         words = batch.word[:, batch.queries, None][:, ::step] & batch.word[:, None, batch.keys]
         for p, target in enumerate(targets):
             matrix = target[:, ::step].float()
-            others = seen & (matrix == 0)
-            eligible = matrix.any(-1, keepdim=True) & others.any(-1, keepdim=True)
+            remaining = visible & (matrix == 0)
+            eligible = matrix.any(-1, keepdim=True) & remaining.any(-1, keepdim=True)
             if eligible.any():
-                contrasts[p] = (_mean(matrix) - _mean(others.float())) * eligible
+                contrasts[p] = (_mean(matrix) - _mean(remaining.float())) * eligible
         # Across, all keys are of the other text, and no query has words of its own sentence beside them
-        return contrasts, _mean(same.float()), _mean((words & ~same & (not across)).float())
+        return contrasts, _mean(same_sentence.float()), _mean((words & ~same_sentence & (not across)).float())
 
     def _measure(
         self, query: Tensor, key: Tensor, bases: Tensor, contrasts: dict[int, Tensor], inside: Tensor, outside: Tensor
     ) -> FloatArray:
         """One head's sums of all patterns. Shape: `query` and `key` [batch, token, neuron] -> [sum, basis, pattern]."""
         sums = np.zeros((6, len(bases), len(self._targets.patterns)))
-        turned, both = query @ bases[:, None], (inside.any(-1) & outside.any(-1)).float()
+        turned, has_both = query @ bases[:, None], (inside.any(-1) & outside.any(-1)).float()
         adds_inside, adds_outside = (turned * (means @ key @ bases[:, None]) for means in (inside, outside))
         for p, means in contrasts.items():
-            own = neuron_sums(turned * (means @ key @ bases[:, None]), adds_inside, adds_outside, both)
-            sums[..., p] = own.cpu().double().sum(-1).numpy()
+            head_sums = neuron_sums(turned * (means @ key @ bases[:, None]), adds_inside, adds_outside, has_both)
+            sums[..., p] = head_sums.cpu().double().sum(-1).numpy()
         return sums
 
 
-def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, both: Tensor) -> Tensor:
+def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, has_both: Tensor) -> Tensor:
     """Sum over queries: effective neurons, then how many queries; the overlap of two queries' strongest neurons,
     then of how many twos; agreeing signs, then of how many.
 
     A query's signs agree if its strongest neurons add to words of its sentence and take from those of the other.
-    Shape: what every neuron adds [basis, batch, query, neuron], `both` [batch, query], 0 or 1 -> [sum, basis, batch].
+    Shape: what neurons add [basis, batch, query, neuron], `has_both` [batch, query], 0 or 1 -> [sum, basis, batch].
     """
     size, strength = contrast.abs(), contrast.square().sum(-1)
     counted = (strength > 0).float()
@@ -236,8 +236,8 @@ def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, both: Tensor)
     union = members[..., :, None] + members[..., None, :] - shared
     twos = (shared / union.clip(1)).sum((-1, -2)) - number  # every query overlaps with itself by 1
     agree = ((inside * strong).sum(-1) > 0) & ((outside * strong).sum(-1) < 0)
-    sums = effective.sum(-1), number, twos / 2, number * (number - 1) / 2, (agree * both * counted).sum(-1)
-    return torch.stack([*sums, (both * counted).sum(-1)])
+    sums = effective.sum(-1), number, twos / 2, number * (number - 1) / 2, (agree * has_both * counted).sum(-1)
+    return torch.stack([*sums, (has_both * counted).sum(-1)])
 
 
 def _mean(mask: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def reads_by_words(scanner: Scanner) -> bool:
     kind, inputs = scanner.options.kind, scanner.probe(_TEXT)
     ids = inputs["input_ids"]
     in_order = torch.arange(ids.shape[1], device=ids.device)[None]
-    other = torch.cat([in_order[:, :1], in_order[:, 1:-1].flip(1), in_order[:, -1:]], 1)
+    backwards = torch.cat([in_order[:, :1], in_order[:, 1:-1].flip(1), in_order[:, -1:]], 1)
 
     def attention(inputs: ModelInputs, restore: Restore = as_it_comes) -> list[AttentionBlock]:
         blocks: list[AttentionBlock] = []
@@ -81,8 +81,8 @@ def reads_by_words(scanner: Scanner) -> bool:
         return blocks
 
     def same(order: Tensor) -> bool:
-        both = zip(plain, attention(*move_words(inputs, order, by_words=by_words)), strict=True)
-        return all(torch.allclose(a.weights, b.weights, rtol=0, atol=_SAME) for a, b in both)
+        blocks = zip(plain, attention(*move_words(inputs, order, by_words=by_words)), strict=True)
+        return all(torch.allclose(a.weights, b.weights, rtol=0, atol=_SAME) for a, b in blocks)
 
     plain = attention(inputs)
     by_words = kind is AttentionKind.CROSS
@@ -95,7 +95,7 @@ def reads_by_words(scanner: Scanner) -> bool:
         equal = {**inputs, "input_ids": ids[:, :1].expand_as(ids).contiguous()}
         if not all(map(_is_even, attention({**equal, "position_ids": torch.zeros_like(in_order)}))):
             raise ModelError("the model knows positions by more than position ids")
-    if same(other):
+    if same(backwards):
         raise ModelError("attention stays the same wherever words stand")
     return by_words
 

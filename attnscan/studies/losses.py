@@ -57,8 +57,8 @@ class Loss:
         if self.name == NEXT:
             return self._mixed(inputs)
         ways = {MASKED: self._hidden, OF_TARGETS: self._targets, CLASSES: self._labelled, VECTOR: self._vector}
-        asked = [ways[self.name](encoded, pair) for pair, encoded in enumerate(inputs)]
-        return [question for question in asked if question.n]
+        probes = [ways[self.name](encoded, pair) for pair, encoded in enumerate(inputs)]
+        return [probe for probe in probes if probe.n]
 
     def _hidden(self, encoded: EncodedInput, pair: int) -> Probe:
         """15 % of the words, which are the units, hidden behind the mask token at once; one at least."""
@@ -91,9 +91,9 @@ class Loss:
         classes = {str(name).casefold(): int(number) for name, number in config.label2id.items()}
         number = classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
         if not 0 <= number < config.num_labels:
-            known = ", ".join(sorted(classes, key=classes.__getitem__))
+            class_names = ", ".join(sorted(classes, key=classes.__getitem__))
             raise InputError(
-                f"{record.where} has the label '{label}', and the model knows {known}",
+                f"{record.where} has the label '{label}', and the model knows {class_names}",
                 "correct it, or leave the column out",
             )
         return Probe(encoded, pair, truth=(number,))
@@ -101,12 +101,12 @@ class Loss:
     def _mixed(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """Each pair, and its A with the B of the pair after it in one seeded round through all: classes 0 and 1."""
         pairs = [number for number, encoded in enumerate(inputs) if 1 in encoded.sentence]
-        around = np.random.default_rng(self.seed).permutation(pairs).tolist() if len(pairs) > 1 else []
-        sentences = [inputs[pair].known_pair.sentences for pair in around]
-        mixed = [Pair(own[0], other[1]) for own, other in zip(sentences, sentences[1:] + sentences[:1], strict=True)]
-        read = zip(around, self.loaded.encode_all(mixed, "token", truncate=True), strict=True)
-        others = [Probe(encoded, pair, truth=(1,)) for pair, encoded in read if isinstance(encoded, EncodedInput)]
-        return [*(Probe(inputs[pair], pair, truth=(0,)) for pair in pairs), *others]
+        shuffled = np.random.default_rng(self.seed).permutation(pairs).tolist() if len(pairs) > 1 else []
+        sentences = [inputs[pair].known_pair.sentences for pair in shuffled]
+        mixed = [Pair(a[0], b[1]) for a, b in zip(sentences, sentences[1:] + sentences[:1], strict=True)]
+        read = zip(shuffled, self.loaded.encode_all(mixed, "token", truncate=True), strict=True)
+        mismatched = [Probe(encoded, pair, truth=(1,)) for pair, encoded in read if isinstance(encoded, EncodedInput)]
+        return [*(Probe(inputs[pair], pair, truth=(0,)) for pair in pairs), *mismatched]
 
     def answers(self, questions: Sequence[Probe], run: Callable[[], Any]) -> Tensor:
         """Run the model; keep logits, vectors or, of words, the sum of their losses. Shape: [question, number]."""
@@ -160,15 +160,15 @@ def measures_of(
     Raises: ModelError if the checkpoint lacks the head for one that is wanted.
     """
     writes = kind is not AttentionKind.ONLY
-    if other := next((name for name in wanted if (name == OF_TARGETS) != writes), None):
-        why = f"{kind.word} attention is measured by target" if writes else "it is for decoder and cross attention"
-        raise ModelError(f"{other} cannot be measured: {why}", "leave --measure out")
+    if unfit := next((name for name in wanted if (name == OF_TARGETS) != writes), None):
+        reason = f"{kind.word} attention is measured by target" if writes else "it is for decoder and cross attention"
+        raise ModelError(f"{unfit} cannot be measured: {reason}", "leave --measure out")
     losses = losses_of(loaded, [OF_TARGETS] if writes else wanted or MEASURES[:-1], seed, labelled)
     available = [loss for loss in losses.values() if isinstance(loss, Loss)]
     if wanted and len(available) < len(losses):
-        name, why = next((name, why) for name, why in losses.items() if isinstance(why, str))
+        name, reason = next((name, reason) for name, reason in losses.items() if isinstance(reason, str))
         raise ModelError(
-            f"{name} cannot be measured with {loaded.source.name}: {why}",
+            f"{name} cannot be measured with {loaded.source.name}: {reason}",
             "leave --measure out to take what it has, or measure cls",
         )
     return available or measures_of(loaded, [VECTOR], seed, labelled, kind)

@@ -78,9 +78,9 @@ class Trials:
         allow; SelectionError for heads that it has not got.
         """
         scanner, tokenizer = self._scanner, self._scanner.loaded.tokenizer
-        for name, why in self.available.items():
-            if getattr(change, name) != getattr(_NOTHING, name) and why:
-                raise OptionError(f"{name} cannot be changed: {why}", f"leave {name} as it is")
+        for name, reason in self.available.items():
+            if getattr(change, name) != getattr(_NOTHING, name) and reason:
+                raise OptionError(f"{name} cannot be changed: {reason}", f"leave {name} as it is")
         if change.off:
             change = replace(change, off=tuple(scanner.grid().select(change.off)))
         written = encoded = scanner.encode(pair)
@@ -107,10 +107,10 @@ class Trials:
         """Change what a model reads; return also what puts its attention back, and where each token stands."""
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
-        kept = torch.arange(order.shape[1], device=order.device)
+        in_place = torch.arange(order.shape[1], device=order.device)
         if change.positions == "kept" or self._by_words is None:
-            return inputs, as_it_comes, kept
-        return *move_words(inputs, order, by_words=self._by_words), order[0] if self._by_words else kept
+            return inputs, as_it_comes, in_place
+        return *move_words(inputs, order, by_words=self._by_words), order[0] if self._by_words else in_place
 
     def _prediction(
         self, kind: PredictionKind, written: EncodedInput, inputs: ModelInputs, change: Change, order: Tensor

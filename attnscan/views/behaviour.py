@@ -29,7 +29,7 @@ def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
 def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
     labels, heads = result.labels, len(result.grid)
-    follow, none, rest = (int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests))
+    follow, none, resting = (int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests))
     text = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
     if labels.statements is None:
         text += f"and {none} {_verb(none, 'follow')} none."
@@ -37,12 +37,12 @@ def summary(result: HeadScores) -> str:
         habit = heads - follow - none
         by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (labels.drawn == "pairs")
         text += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none{by_pairs}."
-    if rest:
-        they, their = ("it", "its") if rest == 1 else ("they", "their")
-        carried = f"what {they} {_verb(rest, 'carry')} comes from"
+    if resting:
+        they, their = ("it", "its") if resting == 1 else ("they", "their")
+        carried = f"what {they} {_verb(resting, 'carry')} comes from"
         half = carried if labels.reading.carried else f"{their} attention is on"
         places = " or ".join(words(kind.name) for kind in labels.resting)
-        text += f" {counted(rest, 'head rests', 'heads rest')}: more than half of {half} {places}."
+        text += f" {counted(resting, 'head rests', 'heads rest')}: more than half of {half} {places}."
     return text
 
 
@@ -99,8 +99,8 @@ def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
     """What else there is to know of an input: which words are related and, unless a list says so, what has no score."""
     yield from map(plain, result.notes)
     for pattern in () if listed else result.scores.patterns:
-        if (why := why_unscored(result, pattern)) and not why.endswith("switched off"):
-            yield f"{plain(pattern)}: {why}"
+        if (reason := why_unscored(result, pattern)) and not reason.endswith("switched off"):
+            yield f"{plain(pattern)}: {reason}"
 
 
 def why_unscored(result: HeadScores, pattern: str) -> str:

@@ -40,6 +40,6 @@ def _page(result: HeadScores) -> str:
         return ""
     from attnscan.views.page.page import PageOptions, page
 
-    made = page(result, PageOptions(size=_PAGE_SIZE))
+    offline_page = page(result, PageOptions(size=_PAGE_SIZE))
     allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:900px;border:0"'
-    return str(Markup(f'<iframe {allowed} srcdoc="{{}}"></iframe>').format(made.html))
+    return str(Markup(f'<iframe {allowed} srcdoc="{{}}"></iframe>').format(offline_page.html))

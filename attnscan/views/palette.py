@@ -116,9 +116,9 @@ def readable_on(color: str) -> str:
     return max(INK, "#ffffff", key=lambda text: contrast(text, color))
 
 
-def contrast(color: str, other: str) -> float:
+def contrast(color: str, ground: str) -> float:
     """The contrast of WCAG 2, from 1 to 21; text needs 4.5."""
-    low, high = sorted((_luminance(color), _luminance(other)))
+    low, high = sorted((_luminance(color), _luminance(ground)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -156,12 +156,12 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     attention, chosen = result.shown_attention, result.grid.select(heads)
     queries, keys = attention.asking, attention.asked
     rows, columns = ([_shortened(attention.tokens[i], 0.2 * width) for i in side] for side in (queries, keys))
-    beside, pitch = _layout(rows, columns, len(chosen), result.grid.shape[1], width, lines)
+    abreast, pitch = _layout(rows, columns, len(chosen), result.grid.shape[1], width, lines)
     weights = [attention.rows_of(head, queries)[:, keys] for head in chosen]
     top = max(np.ceil(20 * np.max(weights)) / 20, 0.05)
     gold = np.array([(queries.index(query), keys.index(key)) for query, key in result.links]).reshape(-1, 2).T
     y, x = ("target", "source") if attention.kind is AttentionKind.CROSS else ("query", "key")
-    figure, axes, _ = _panels([head.name for head in chosen], width, "" if lines else x, y, beside)
+    figure, axes, _ = _panels([head.name for head in chosen], width, "" if lines else x, y, abreast)
     for ax, matrix in zip(axes, weights, strict=True):
         step = _name(ax.yaxis, rows, pitch)
         if lines:
@@ -188,9 +188,9 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     of_kind = "attention" if attention.kind is AttentionKind.ONLY else f"{attention.kind.word} attention"
     drawn = f"Weights from {_LEAST_LINE} to {top:.2g} are drawn, at most the {_MOST_LINES} strongest of a head."
     links = f" Gold links are {'dotted' if lines else 'outlined'}." * bool(result.links)
-    named = f"One token in {step} is named." * (step > 1)
+    naming = f"One token in {step} is named." * (step > 1)
     height = pitch * max(len(rows), len(columns) * lines)
-    return _finish(figure, height, f"{of_kind.capitalize()}, {result.shown}.{links}", drawn * lines, named)
+    return _finish(figure, height, f"{of_kind.capitalize()}, {result.shown}.{links}", drawn * lines, naming)
 
 
 def _layout(rows: list[str], keys: list[str], count: int, layer: int, width: float, lines: bool) -> tuple[int, float]:
@@ -266,9 +266,9 @@ def draw_similarity(similarity: Similarity, width: float) -> Figure:
     ax.scatter(*places.T, s=9, color=[paper_color(label) for label in labels], marker="s", linewidth=0)
     ax.set(xticks=(), yticks=(), aspect="equal", adjustable="datalim")  # one scale: distances are what it shows
     ax.margins(0.1)
-    where = {"textcoords": "offset points", "va": "center", "fontsize": 4, "in_layout": False}
+    style = {"textcoords": "offset points", "va": "center", "fontsize": 4, "in_layout": False}
     for head, place in zip(similarity.grid, places, strict=True):
-        ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **where)
+        ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **style)
     names = {name: f"{letter(name)}  {name or words(name)} ({labels.count(name)})" for name in sorted({*labels})}
     _add_legend(figure, {text: paper_color(name) for name, text in names.items()})
     caption = f"{share:.0%} of all squared distances between heads are in this map; near heads attend alike."
@@ -309,8 +309,8 @@ def draw_syntax(result: Syntax, width: float) -> Figure:
     legend = {text: colors[mark] for mark, text in entries.items() if mark in marks}
     figure, height, note = _draw_letters(result.grid, marks, [colors[mark] for mark in marks], legend, width)
     caption = f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}."
-    few = f"Below {FEW} sentences, results may not hold in other texts." * (result.sentences < FEW)
-    return _finish(figure, height, caption, note, few)
+    caution = f"Below {FEW} sentences, results may not hold in other texts." * (result.sentences < FEW)
+    return _finish(figure, height, caption, note, caution)
 
 
 _FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
@@ -376,8 +376,8 @@ def _finish(figure: Figure, height: float | None, *sentences: str) -> Figure:
     figure.suptitle("\n".join(_wrapped(text, width - 0.1) for text in sentences if text), x=0.04 / width, ha="left")
     for _ in range(3):  # what stands around a panel moves a little with its height
         engine.execute(figure)  # type: ignore[union-attr]
-        whole, box = figure.get_figheight(), ax.get_position(original=True)
-        figure.set_figheight(whole + spec.nrows * ((height or box.width * width) - box.height * whole))
+        total, box = figure.get_figheight(), ax.get_position(original=True)
+        figure.set_figheight(total + spec.nrows * ((height or box.width * width) - box.height * total))
     return figure
 
 
@@ -391,9 +391,9 @@ def _add_legend(figure: Figure, colors: Mapping[str, str]) -> None:
 
 def _add_color_bar(axes: Sequence[Any], cells: Any, label: str) -> None:
     """Explain the shades of grids and heat maps, beneath their panels."""
-    where: Any = {"ax": list(axes), "location": "bottom", "shrink": 0.6, "aspect": 30, "pad": 0.01, "panchor": False}
+    place: Any = {"ax": list(axes), "location": "bottom", "shrink": 0.6, "aspect": 30, "pad": 0.01, "panchor": False}
     ticks = np.linspace(0, cells.get_clim()[1], 3)
-    bar: Any = axes[0].figure.colorbar(cells, label=label, ticks=ticks, format="%.2g", **where)
+    bar: Any = axes[0].figure.colorbar(cells, label=label, ticks=ticks, format="%.2g", **place)
     bar.solids.set(rasterized=False, edgecolor="face", linewidth=0.25)  # shapes, not an image
 
 
@@ -427,9 +427,9 @@ def _draw_letters(
     _add_legend(figure, legend)
     if (size := min(palette.PAPER_SIZE, 45 * cell)) < 4:  # points: smaller letters cannot be read
         return figure, layers * cell, "No room for letters: --width gives more."
-    where = {"ha": "center", "va": "center_baseline", "in_layout": False}
+    style = {"ha": "center", "va": "center_baseline", "in_layout": False}
     for head, mark, color in zip(grid, marks, colors, strict=True):
-        ax.text(head.head, head.row, mark, fontsize=size, color=palette.readable_on(color), **where)
+        ax.text(head.head, head.row, mark, fontsize=size, color=palette.readable_on(color), **style)
     return figure, layers * cell, ""
 
 
@@ -437,8 +437,8 @@ def _draw_cells(ax: Any, values: NDArray[Any], **options: Any) -> Any:
     """Draw numbers or colours, cell (0, 0) at the upper left; NaN is hatched. Shape: [row, column, ...]."""
     count, (rows, columns) = len(ax.figure.axes), values.shape[:2]
     ax.patch.set(facecolor="#ededed", edgecolor="#b5b5b5", hatch="//////", linewidth=0)
-    how = {"edgecolors": "face", "linewidth": 0.25, "rasterized": count * rows * columns > _MOST_CELLS, **options}
-    cells = ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(values), **how)
+    look = {"edgecolors": "face", "linewidth": 0.25, "rasterized": count * rows * columns > _MOST_CELLS, **options}
+    cells = ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(values), **look)
     ax.set_ylim(rows - 0.5, -0.5)
     return cells
 

@@ -115,8 +115,8 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
         largest = max(norms[keys].max(), np.finfo(np.float32).tiny)
         norm_steps = np.rint(norms[keys].astype(np.float64) / largest * SUM_STEPS).astype(np.int64)
         products = np.where(is_word[keys], split[:, 1:] * norm_steps, 0)
-        whole = np.maximum(products.sum(-1, keepdims=True), 1)
-        nearest = (2 * products * steps + whole) // (2 * whole)  # as scripts find it
+        totals = np.maximum(products.sum(-1, keepdims=True), 1)
+        nearest = (2 * products * steps + totals) // (2 * totals)  # as scripts find it
         carried[:, 1:] -= np.where(is_word[keys], nearest - 128, 0)
         texts[f"carried-{head.name}"] = pack(np.vstack([np.append(0, norm_steps), carried]).astype(np.uint16))
     return texts
@@ -126,8 +126,8 @@ def _in_steps(rows: NDArray[np.float32], is_word: NDArray[np.bool_], steps: int)
     """Each row's sum over words, then its shares among words and its weights on special tokens, in whole steps."""
     sums = np.where(is_word, rows, 0).sum(-1, keepdims=True).clip(max=1) * SUM_STEPS
     shares = np.where(is_word, _among_words(rows, is_word), rows) * steps
-    whole: NDArray[np.int64] = np.rint(np.hstack([sums, shares])).astype(np.int64)
-    return whole
+    rounded: NDArray[np.int64] = np.rint(np.hstack([sums, shares])).astype(np.int64)
+    return rounded
 
 
 def _among_words(rows: NDArray[np.float32], is_word: NDArray[np.bool_]) -> NDArray[np.float32]:
@@ -143,8 +143,8 @@ def pack_neurons(attention: Attention, head: Head, steps: int) -> dict[str, str]
     tokens = attention.passage
     true = np.stack([attention.query[head.place][tokens], attention.key[head.place][tokens]]).astype(np.float64)
     step = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
-    whole = np.rint(true / step)
-    rounded = whole * step
+    counts = np.rint(true / step)
+    rounded = counts * step
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * attention.scaling[head.row]).max()
-    numbers = pack((whole + steps).astype(np.uint16))
+    numbers = pack((counts + steps).astype(np.uint16))
     return {f"neurons-{head.name}": ",".join([str(error), str(steps), *map(str, step.ravel().tolist()), numbers])}

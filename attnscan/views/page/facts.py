@@ -32,8 +32,8 @@ def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[
     """A result by each reading that it has; its own comes last, on which the page opens. Many pairs have one."""
     readings = [result.reading]
     if attention is not None:
-        known = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
-        readings = sorted(known, key=lambda reading: reading == result.reading)
+        available = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
+        readings = sorted(available, key=lambda reading: reading == result.reading)
     turned = [result.with_reading(reading.by, reading.special) for reading in readings]
     return {scores.signature.by + "-words" * scores.reading.among_words: scores for scores in turned}
 
@@ -101,10 +101,10 @@ def _card_command(signature: Signature) -> str:
 def why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
     if attention is None:
-        made = f"this page was made {result.reading}; make one with"
+        advice = f"this page was made {result.reading}; make one with"
         by = "weight" if result.reading.carried else "carried"
         special = "in" if result.reading.among_words else "out"
-        return {by: f"{made} --by {by}", special: f"{made} --special {special}"}
+        return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
     if attention.norms is not None:
         return {}
     if result.signature.read_by == "file":
@@ -136,12 +136,12 @@ def tables_of(results: Mapping[str, HeadScores]) -> bytes:
 def _table_of(result: HeadScores) -> dict[str, Any]:
     labels, table, grid = result.labels, result.labels.table, result.grid
     _, *rows = csv.reader(io.StringIO(render(frame_of(result), "csv").decode()))
-    named = grid if len(grid) <= _MOST_HEADS else ()
+    heads = grid if len(grid) <= _MOST_HEADS else ()
     profiles: list[Any] = []
     if labels.classes is not None:
         profile = result.profile
         half = half_width(profile.se, profile.signature.pairs_read)
-        for head in named:
+        for head in heads:
             error = dict(zip(profile.classes, half[head.place], strict=True))
             shares = profile.strongest(head, _LEAST_SHARE)
             profiles.append([(plain(name), share, error[name]) for name, share in shares])
@@ -151,7 +151,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         "rests": labels.rests.ravel().astype(int).tolist(),
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
         "summary": plain(summary(result)),
-        "does": [statement(labels, head) for head in named],
+        "does": [statement(labels, head) for head in heads],
         "profiles": profiles,
     }
 

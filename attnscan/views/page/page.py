@@ -148,11 +148,11 @@ def live_page(
         **server,
         **answer,
         "models": [plain(name) for name in server["models"]],
-        "available": [{change: plain(why) for change, why in reasons.items()} for reasons in server["available"]],
+        "available": [{change: plain(reason) for change, reason in reasons.items()} for reasons in server["available"]],
     }
     facts = live.pop("facts")
-    others = [{"key": kind, "letter": "" if kind == "encoder" else kind[0]} for kind in kinds if kind != facts["key"]]
-    return _render(result, [facts, *others], live=live)
+    unread = [{"key": kind, "letter": "" if kind == "encoder" else kind[0]} for kind in kinds if kind != facts["key"]]
+    return _render(result, [facts, *unread], live=live)
 
 
 def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
@@ -208,8 +208,8 @@ def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
         _add_numbers(page_input, options, (size - needed) * area / sum(areas))
     notes = _left_out(inputs, options, f"in {size / 1e6:g} MB")
     if needed > size:
-        what = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
-        notes.append(f"{what} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB")
+        subject = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
+        notes.append(f"{subject} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB")
     return Page(_render(first, facts, notes, **data), tuple(notes))
 
 

@@ -38,10 +38,10 @@ def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
     facts, grid = checkpoint.facts, Grid((checkpoint.facts["layers"], checkpoint.facts["heads"]))
     heads = {"masked-LM": "masked_lm_head", "next-sentence": "next_sentence_head", "classifier": "classifier_head"}
-    where = f", attention in layers {', '.join(map(str, facts['attention_in']))}" if "attention_in" in facts else ""
+    layers = f", attention in layers {', '.join(map(str, facts['attention_in']))}" if "attention_in" in facts else ""
     lines = {
         "family": f"{facts['family']} ({facts['architecture']})",
-        "heads": f"{grid} = {len(grid)}{where}",
+        "heads": f"{grid} = {len(grid)}{layers}",
         "read by": _READ_BY[facts["read_by"]],
         "template": facts["template"],
         "longest input": counted(facts["longest_input"], "token") if facts["longest_input"] else "no limit known",

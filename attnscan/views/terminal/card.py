@@ -39,7 +39,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
     rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.alike)
-    why = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
+    causes = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
     blocks: list[RenderableType] = [
         *wrapped(does(card), width, style="bold"),
         *wrapped(how_sure(card.ranking.labels, card.head), width),
@@ -49,7 +49,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
         "",
         table_of([Column(f"links most, from → to{looked_at}"), *columns], rows, width),
         *wrapped(f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", width, style=""),
-        *wrapped(why, width, style=""),
+        *wrapped(causes, width, style=""),
         *wrapped(_lost(card), width, style=""),
     ]
     if card.syntax is not None:
@@ -88,10 +88,10 @@ def _lost(card: Card) -> str:
     lost = []
     for effect in () if card.ablation is None else card.ablation.effects:
         intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
-        others = f" ({effect.control:.4f} without another head of its layer)" if effect.others else ""
+        control = f" ({effect.control:.4f} without another head of its layer)" if effect.others else ""
         worse = f": {effect.conclusion}" if effect.conclusion else ""
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
-        lost += [] if np.isnan(effect.ablated) else [f"{unit} {intact}{effect.ablated:.4f}{others}{worse}"]
+        lost += [] if np.isnan(effect.ablated) else [f"{unit} {intact}{effect.ablated:.4f}{control}{worse}"]
     return f"Without it: {'; '.join(lost)}." if lost else ""
 
 
@@ -110,10 +110,10 @@ def _example(example: Example, width: int) -> Text:
     units, marked = [plain(unit.strip()) or "␣" for unit in example.units], (example.query, example.key)
     units[example.query] = f"‹{units[example.query]}›"
     units[example.key] = f"«{units[example.key]}»"
-    shown: list[str] = []
+    words: list[str] = []
     for place, unit in enumerate(units):
-        near = min(abs(place - other) for other in marked) <= _AROUND
-        shown += [unit] if near else ["…"] if shown[-1:] != ["…"] else []
-    line = Text(f"{example.share:.2f}  {' '.join(shown).replace(' ##', '')}")
+        near = min(abs(place - mark) for mark in marked) <= _AROUND
+        words += [unit] if near else ["…"] if words[-1:] != ["…"] else []
+    line = Text(f"{example.share:.2f}  {' '.join(words).replace(' ##', '')}")
     line.truncate(2 * (width - 6), overflow="ellipsis")
     return line

@@ -26,7 +26,7 @@ def comparison_view(
     With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
     """
     rows, grid = comparison.differences, comparison.grid
-    how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
+    matching = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
     survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
     below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
@@ -34,7 +34,7 @@ def comparison_view(
     blocks: list[RenderableType] = [
         Text("A ", style="dim").append_text(model_line(comparison.signatures[0])),
         Text("B ", style="dim").append_text(model_line(comparison.signatures[1])),
-        Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {how}"),
+        Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {matching}"),
         "",
         Text.assemble((survive, "bold"), smaller),
         "",
@@ -47,8 +47,8 @@ def comparison_view(
     else:
         blocks += _changed(comparison, width)
     if comparison.match == "nearest":
-        same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
-        alike = f"{same} of {len(grid)} heads are most like the head of their own place in"
+        unmoved = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
+        alike = f"{unmoved} of {len(grid)} heads are most like the head of their own place in"
         median = f"median divergence from the most similar head {np.median(comparison.divergence):.3f} nats."
         blocks += ["", *wrapped(f"{alike} {plain(comparison.signatures[1].model)}; {median}", width, style="")]
     note = (
@@ -115,8 +115,8 @@ def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nea
         names.append(Text(f"{head.name} ").append(letter(label) + doubt, style=color_of(label)))
     if heads is None:
         pairs, groups = similarity.closest(_CLOSEST), [group for group in similarity.groups if len(group) > 1]
-        alone = counted(len(grid) - sum(map(len, groups)), "head")
-        title = f"{counted(len(groups), 'group')} within {similarity.within:g} nats, {alone} alone"
+        ungrouped = counted(len(grid) - sum(map(len, groups)), "head")
+        title = f"{counted(len(groups), 'group')} within {similarity.within:g} nats, {ungrouped} alone"
         blocks.append(Text(title, style="bold"))
         for place, group in enumerate(groups, 1):
             for i, line in enumerate(flowed([names[head] for head in group], width - 5)):
@@ -124,7 +124,7 @@ def similarity_view(similarity: Similarity, width: int, heads: Heads | None, nea
         blocks += ["", Text("The closest two", style="bold")]
     else:
         chosen = map(grid.index, grid.select(heads))
-        pairs = [(head, other) for head in chosen for other in similarity.nearest(head, nearest)]
+        pairs = [(head, neighbour) for head in chosen for neighbour in similarity.nearest(head, nearest)]
     columns = Column("head"), Column("nearest"), Column("divergence", ">.3f"), Column("± se", ">.3f")
     rows = [[names[a], names[b], similarity.divergence[a, b], similarity.se[a, b]] for a, b in pairs]
     note = (

@@ -37,7 +37,7 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     elif query is None:
         blocks += _many(explanations, width)
     missing = explanations.not_available
-    notes = [f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}" for name, why in missing.items()]
+    notes = [f"{name.replace('_', ' ')}: {NOT_MEASURED}: {reason}" for name, reason in missing.items()]
     shuffled = [] if SHUFFLED in missing else wrapped(_SHUFFLED, width)
     return Group(*blocks, *shuffled, *(Text(plain(note), style="dim") for note in notes))
 

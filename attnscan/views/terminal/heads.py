@@ -40,12 +40,12 @@ def title_of(result: HeadScores, about: str = "") -> Text:
     signature, grid, reading = result.signature, result.grid, result.reading
     cut = signature.counts.partition(", ")[2] if about else ""
     unusual = ("by what heads carry" * reading.carried, "special tokens in" * (not reading.among_words))
-    rest = "".join(f" · {part}" for part in (cut, *unusual) if part)
+    ending = "".join(f" · {part}" for part in (cut, *unusual) if part)
     name = signature.model if signature.model == "bundled" else signature.title
     return Text.assemble(
         f"{plain(about)} · " if about else "",
         (plain(name), "bold"),
-        f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{rest}",
+        f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{ending}",
     )
 
 
@@ -64,11 +64,11 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(labels.unsure.any())
     below = list(wrapped(" · ".join(legend), width))
     height = 24 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.of_input  # which has a note or two below
-    lines, beside = height - len(above) - len(below), width - max(line.cell_len for line in head_map) - 3
-    if beside < _LEAST_BESIDE:
+    lines, room = height - len(above) - len(below), width - max(line.cell_len for line in head_map) - 3
+    if room < _LEAST_BESIDE:
         return Group(*above, *_kinds(labels, width, lines - len(head_map) - 1), "", *head_map, *below)
     columns = Table.grid(padding=(0, 3, 0, 0))
-    columns.add_row(Group(*_kinds(labels, beside, lines)), Text("\n").join(head_map))
+    columns.add_row(Group(*_kinds(labels, room, lines)), Text("\n").join(head_map))
     return Group(*above, columns, "", *below)
 
 
@@ -85,8 +85,8 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     names = [f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}" for _, kind in rows]
     before = _GROUP + max(map(len, names), default=0)  # the numbers
     room = min(_STRONGEST, max(width - before - _NUMBERS, 1))
-    what = "what is carried" if labels.reading.carried else "attention"
-    title = f"strongest: {what}{' among words' if labels.reading.among_words else ''}"
+    measure = "what is carried" if labels.reading.carried else "attention"
+    title = f"strongest: {measure}{' among words' if labels.reading.among_words else ''}"
     title = title if before + _NUMBERS + len(title) <= width else "strongest"
     drawn = [Text(f"{'heads':>{before + 4}}{'average':>9}  {title}", style="bold")] if rows else []
     above = ""
@@ -176,8 +176,8 @@ def all_heads_view(
     unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
     for pattern in patterns:
         unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
-    for why, names in unscored.items():
-        blocks += wrapped(f"{', '.join(names)}: {why}", width) if why else []
+    for reason, names in unscored.items():
+        blocks += wrapped(f"{', '.join(names)}: {reason}", width) if reason else []
     legend = ["share: of what it does among words", *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns)]
     legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
     blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if rows else []
@@ -193,12 +193,12 @@ def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
         current = max(current, sentence)
         lines["AB"[current]].append(plain(text.strip()) or "␣", "dim" if sentence < 0 else "").append(" ")
     for name, line in lines.items():
-        shown = line.wrap(Console(width=width), width - 2)
-        if len(shown) > _LINES_EACH:
-            more = Text(f" … {len(line.plain.split())} tokens in all", style="dim")
-            shown[_LINES_EACH - 1].truncate(width - 2 - more.cell_len)
-            shown[_LINES_EACH - 1].append_text(more)
-        for place, part in enumerate(shown[:_LINES_EACH] if line else ()):
+        rows = line.wrap(Console(width=width), width - 2)
+        if len(rows) > _LINES_EACH:
+            ending = Text(f" … {len(line.plain.split())} tokens in all", style="dim")
+            rows[_LINES_EACH - 1].truncate(width - 2 - ending.cell_len)
+            rows[_LINES_EACH - 1].append_text(ending)
+        for place, part in enumerate(rows[:_LINES_EACH] if line else ()):
             yield Text.assemble("  " if place else (f"{name} ", "bold"), part)
 
 
@@ -206,9 +206,9 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     """A line a head; one head that is asked for alone, in full."""
     signature = result.signature
     title = model_line(signature, f"  {signature.counts}" if signature.pairs_read > 1 else "")
-    rest = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
+    remainder = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
     special = " with special tokens removed" if signature.reading.among_words else " together with special tokens"
-    meaning = wrapped(_CLASSES.format(rest, special), width)
+    meaning = wrapped(_CLASSES.format(remainder, special), width)
     if heads is not None and len(heads) == 1:
         return Group(title, "", _in_full(result, heads[0], width), "", *meaning)
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -220,10 +220,10 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
 def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
     """A head's largest shares, and how much of all its attention is on special tokens."""
     classes = result.strongest(head)
-    named = (
+    largest = (
         classes[:top] if top is not None else [entry for entry in classes if entry[1] >= _LEAST_SHARE] or classes[:1]
     )
-    entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
+    entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in largest]
     if np.isfinite(special := result.share[head.place][-len(SPECIAL_CLASSES) :].sum()):
         entries.append(Text(f"| special tokens {special:.2f}", style="dim"))
     return entries or [Text("no attention", style="dim")]

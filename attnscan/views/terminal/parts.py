@@ -86,13 +86,13 @@ def table_of(
     for column, *_ in fitting:
         side: Any = "right" if column.form.startswith(">") else "left"
         table.add_column(column.title, justify=side, no_wrap=True, min_width=cell_len(column.title))
-    shown = [cells for _, cells, _ in fitting]
+    fitted = [cells for _, cells, _ in fitting]
     bar, room = columns[-1], min(_LONGEST_BAR, width - taken() - 2)
     if bar.form == "bar" and room >= max(_SHORTEST_BAR, len(bar.title)):
         gap = " " * (2 - apart)
         table.add_column(gap + bar.title, no_wrap=True)
-        shown.append([Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows])
-    for row in zip(*shown, strict=True):
+        fitted.append([Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows])
+    for row in zip(*fitted, strict=True):
         table.add_row(*row)
     return table
 
@@ -101,11 +101,11 @@ def _format(value: Any, form: str) -> str:
     return "" if value is None or value != value else plain(format(value, form))
 
 
-def model_line(signature: Signature, more: str = "") -> Text:
+def model_line(signature: Signature, counts: str = "") -> Text:
     """A screen's first line: the model, and what it ran on."""
-    where = plain(f"  {signature.device} {signature.dtype}")
+    machine = plain(f"  {signature.device} {signature.dtype}")
     reading = f"  {signature.reading}" if signature.reading != Reading() else ""
-    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"), reading)
+    return Text.assemble((plain(signature.model), "bold"), counts, (machine, "dim"), reading)
 
 
 def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:

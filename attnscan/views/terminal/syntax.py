@@ -35,17 +35,17 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     if relation is not None:
         for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
             ranked = rows.dropna(subset="accuracy").sort_values("accuracy", ascending=False, kind="stable")
-            shown = ranked if every else ranked[:_RANKED]
+            drawn = ranked if every else ranked[:_RANKED]
             title = Text(_row_name(relation, str(direction)), style="bold")
-            blocks += ["", title, relations_table(result, shown, names, width)]
-            if len(shown) < len(ranked):
-                blocks.append(Text(f"{len(shown)} of {len(ranked)} heads; --all for all.", style="dim"))
+            blocks += ["", title, relations_table(result, drawn, names, width)]
+            if len(drawn) < len(ranked):
+                blocks.append(Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim"))
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = result.best().sort_values(["stated", "gain"], ascending=False, kind="stable")
-    shown = best if every else best[:_ROWS]
-    blocks += ["", relations_table(result, shown, ("relation", *names), width)]
-    if len(shown) < len(best):
-        blocks.append(Text(f"{len(shown)} of {len(best)} rows; --all for all, --relation R for one.", style="dim"))
+    drawn = best if every else best[:_ROWS]
+    blocks += ["", relations_table(result, drawn, ("relation", *names), width)]
+    if len(drawn) < len(best):
+        blocks.append(Text(f"{len(drawn)} of {len(best)} rows; --all for all, --relation R for one.", style="dim"))
     blocks += [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
     return Group(*blocks, *_map(result, width))
 
