@@ -43,7 +43,7 @@ class Told(list[tuple[str, int | None, int | None]]):
         return list(dict.fromkeys(doing for doing, _, _ in self))
 
 
-def test_one_input(how: dict[str, Any]) -> None:
+def test_one_input_is_told_step_by_step(how: dict[str, Any]) -> None:
     told = Told()
     result = attnscan.classify(A, B, keep_attention=False, progress=told, **how)
     assert told.doing == ["looking for a model", f"loading {how['model']}", "scoring every head"]

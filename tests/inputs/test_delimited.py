@@ -223,11 +223,11 @@ def test_the_same_pairs_in_every_encoding(
 
 
 @pytest.mark.parametrize(("codec", "text"), [("gb18030", "我，你"), ("shift_jis", "日本語"), ("koi8-r", "Кошка спит")])
-def test_others_are_asked_for(make: Make, codec: str, text: str) -> None:
+def test_other_encodings_are_asked_for(make: Make, codec: str, text: str) -> None:
     assert read_in(make("p.txt", text.encode(codec)), codec) == ([(text,)], [], [])
 
 
-def test_json_of_every_layout(make: Make) -> None:
+def test_json_of_every_layout_in_other_encodings(make: Make) -> None:
     for name, content in (("p.json", '[{"text": "Größe"}]'), ("p.jsonl", '{"text": "Größe"}\n')):
         assert read_in(make(name, content.encode("cp1252"))) == ([("Größe",)], [GUESSED], [])
         assert read_in(make(name, content.encode("utf-16"))) == ([("Größe",)], [], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import UserDict, namedtuple
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from attnscan.errors import InputError
+from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Record
 
@@ -223,6 +226,31 @@ class TestWhatIsNoPairs:
     )
     def test_what_may_be_meant_in_two_ways(self, pairs: Any, why: str) -> None:
         assert why in refused(pairs)
+
+
+KEYS = st.sampled_from(["sentence1", "sentence2", "text", "label", "x", 0, ""])
+LEAVES: st.SearchStrategy[Any] = st.text(max_size=3) | st.sampled_from(
+    [None, np.nan, pd.NA, np.int64(1), b"x", "\0", "\ud800", " ", "the cat", object, range(2), np.zeros(2)]
+)
+
+
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some, rows = st.lists(inner, max_size=3), st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
+    series, frames = (
+        values.map(partial(kind, dtype=object)) for values, kind in ((some, pd.Series), (rows, pd.DataFrame))
+    )
+    return some | some.map(iter) | st.dictionaries(KEYS, some, max_size=3) | rows | series | frames
+
+
+@given(pairs=st.recursive(LEAVES, _nested, max_leaves=12), columns=st.none() | st.sampled_from([("text",), ("1", "x")]))
+def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: tuple[str, ...] | None) -> None:
+    bad: list[AttnscanError] = []
+    try:
+        for record in objects_in(pairs, FileReading(columns)).records(bad.append):
+            assert all(isinstance(text, str) for text in record.pair.texts)
+    except AttnscanError as error:
+        bad.append(error)
+    assert all(error.remedy and len(str(error).splitlines()) == 1 for error in bad)
 
 
 def test_how_many_there_are_is_told_where_that_is_known() -> None:

@@ -282,7 +282,7 @@ def _limit(directory: Path) -> None:
         (_limit, ["tokenizer"]),
     ],
 )
-def test_each_part_is_told(
+def test_a_fingerprint_tells_each_part(
     checkpoint: Path, tmp_path: Path, change: Callable[[Path], object], parts: list[str]
 ) -> None:
     other = tmp_path / "other"
@@ -292,7 +292,7 @@ def test_each_part_is_told(
     assert _differ(checkpoint, other) == parts
 
 
-def test_place_and_other_files_and_earlier_inputs_change_nothing(checkpoint: Path, tmp_path: Path) -> None:
+def test_place_other_files_and_earlier_inputs_change_no_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "copy"
     shutil.copytree(checkpoint, other)
     (other / "README.md").write_text("Another one")
@@ -302,7 +302,7 @@ def test_place_and_other_files_and_earlier_inputs_change_nothing(checkpoint: Pat
     assert model.fingerprint == loaded(checkpoint).fingerprint
 
 
-def test_a_head_that_runs_counts(tmp_path: Path) -> None:
+def test_a_fingerprint_counts_a_head_that_runs(tmp_path: Path) -> None:
     model = BertForMaskedLM(BertConfig(**SMALL))
     before = save(tmp_path / "one", model)
     with torch.no_grad():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,16 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
             own = numbers[-1]
             scan(scanner, RECORDS, on_pairs=lambda places, _, own=own: own.extend(place.row for place in places))
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
+
+
+def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(toy: str, threads: Callable[[int], None]) -> None:
+    threads(4)
+    with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
+        model, before = scanner.loaded.model, scanner.loaded.model.config._attn_implementation
+        with pytest.raises(KeyboardInterrupt):
+            scan(scanner, RECORDS, keep=Mock(side_effect=KeyboardInterrupt))
+        assert model.config._attn_implementation == before and torch.get_num_threads() == 4
+        assert not [module for module in model.modules() if module._forward_hooks or module._forward_pre_hooks]
 
 
 DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]

@@ -70,7 +70,7 @@ def test_pages_and_answers(port: int) -> None:
         assert fetched(port, path).status == 404
 
 
-def test_it_is_on_this_machine_alone() -> None:
+def test_the_server_is_on_this_machine_alone() -> None:
     with listening(None) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
 
@@ -175,7 +175,7 @@ def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(app:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "X"])
-def test_methods(app: Starlette, method: str) -> None:
+def test_other_methods_are_refused(app: Starlette, method: str) -> None:
     for path in ("", "answer", "page/0123456789abcdef"):
         answer = asked(app, f"/{TOKEN}/{path}", method=method)
         assert answer.status == 405 and "access-control-allow-origin" not in answer.headers
@@ -278,6 +278,13 @@ def _is_held(session: Session, name: str) -> bool:
         assert gone.status_code == 410
         return False
     return True
+
+
+def test_after_an_error_of_the_input_nothing_is_held(session: Session, model: StandIn) -> None:
+    for times in (1, 2):
+        with pytest.raises(InputError, match="shorten it"):
+            answered(session, a="too long")
+        assert len(model.asked) == times and not _is_held(session, ask(a="too long").id)
 
 
 def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:

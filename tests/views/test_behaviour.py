@@ -55,14 +55,14 @@ def ranking() -> HeadScores:
     return heads(pairs, model="bundled", predictive="off")
 
 
-def test_it_is_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
+def test_a_notebook_shows_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
     html = heads_html(ranking)
     text = unescape(re.sub("<[^>]*>", "", html))
     assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
     assert "color: " in html and not any(part in html for part in ("<script", "class=", "http", "url(", "src="))
 
 
-def test_without_labels_there_are_the_best_heads_alone(ranking: HeadScores) -> None:
+def test_a_notebook_without_labels_shows_the_best_heads_alone(ranking: HeadScores) -> None:
     html = heads_html(replace(ranking, labels_by={}))
     assert "95 % interval" in html and "strongest" not in html
 

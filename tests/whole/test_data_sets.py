@@ -210,7 +210,7 @@ def path(data_set: DataSet, tmp_path: Path) -> str:
     return str(file)
 
 
-def test_is_read(data_set: DataSet, path: str) -> None:
+def test_a_data_set_is_read(data_set: DataSet, path: str) -> None:
     bad, notes = list[PairsError](), list[str]()
     reading = FileReading(data_set.columns, quoting=data_set.quoting)
     records = list(read_pairs([path], reading, bad.append, notes.append))
@@ -223,7 +223,7 @@ def test_is_read(data_set: DataSet, path: str) -> None:
         assert part in error.what and "--skip-bad" in error.remedy
 
 
-def test_is_scored_from_the_command_line(data_set: DataSet, path: str) -> None:
+def test_a_data_set_is_scored_from_the_command_line(data_set: DataSet, path: str) -> None:
     words = ["heads", "-p", "next-word", "--pairs", path, "--model", "bundled", "--csv", "--quoting", data_set.quoting]
     words += ["--columns", ",".join(data_set.columns)] if data_set.columns else []
     done = CliRunner().invoke(app, [*words, *(["--skip-bad"] if data_set.bad else [])])

@@ -119,7 +119,7 @@ MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))
 @pytest.mark.parametrize(
     "made", [pictures, pytest.param(studies, marks=pytest.mark.long), pytest.param(screens, marks=pytest.mark.long)]
 )
-def test_they_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
+def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     for name, picture in made().items():
         assert texts(picture) == texts(MADE[name]), name
@@ -132,8 +132,12 @@ def test_the_gallery_shows_every_command_kind_and_picture() -> None:
     assert all(re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(Kind))
 
 
+def test_the_readme_shows_a_screen_and_a_map() -> None:
+    assert {"screen-classify.svg", "map.svg"} <= set(re.findall(r'src="docs/pictures/([^"]+)"', TEXT))
+
+
 @pytest.mark.parametrize("name", MADE)
-def test_they_are_small_and_self_contained(name: str) -> None:
+def test_pictures_are_small_and_self_contained(name: str) -> None:
     picture = MADE[name].decode()
     assert len(picture) < 400_000  # a shape for each head and class
     assert not re.search(r"@font-face|<script|<image|@import|url\((?!#)|href=\"(?!#)", picture)
@@ -236,7 +240,7 @@ def show(pattern: Callable[[EncodedBatch], torch.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str) -> None:
+def test_examples_in_docstrings_are_real(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name), extraglobs={"show": show}).failed == 0
 
 

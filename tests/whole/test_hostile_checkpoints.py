@@ -122,6 +122,7 @@ TRAPS: dict[str, Change] = {
     "weights that are cut in their midst": with_bytes(lambda content: content[: len(content) // 2]),
     "an index without its parts": indexed({"embeddings.word_embeddings.weight": "../../part.safetensors"}),
     "weights of NaN": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.nan)),
+    "weights of infinity": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.inf)),
     "a weight that is missing": with_weights(lambda held: held.pop(next(n for n in held if "key" in n))),
     "more layers than weights": configured(num_hidden_layers=3),
     "another width": configured(hidden_size=16),

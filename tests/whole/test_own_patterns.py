@@ -193,6 +193,10 @@ def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
     [
         ([parsed(TEXTS[0]), TEXTS[1]], r"sentence A of pair 2 has no tag 'head'; give Sentence\("),
         ([Sentence(TEXTS[0], [(0, 3)], {"heads": [None]})], r"sentence A of pair 1 has no tag 'head'; did you mean 'h"),
+        (
+            [Sentence(TEXTS[0], [(0, 3)], {"form": ["the"]})],
+            "sentence A of pair 1 has no tag 'head'; its tags are form",
+        ),
         ([(parsed(TEXTS[0]), TEXTS[1])], "sentence B of pair 1 has no tag 'head'"),
         (parsed(TEXTS[0]), "pairs is of the class Sentence, which holds no pairs"),
     ],

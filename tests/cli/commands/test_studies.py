@@ -67,7 +67,7 @@ def syntax(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
         ("syntax", [], "svg", "what heads follow in 288 sentences"),
     ],
 )
-def test_pictures(
+def test_every_study_is_drawn(
     command: str, options: list[str], format: str, shown: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     path = tmp_path / f"picture.{format}"
@@ -197,6 +197,7 @@ class TestSyntax:
         for options, said in {
             ("--treebank", str(tmp_path / "a.txt")): "a.txt:1: a sentence without a tree; name a treebank in CoNLL-U",
             ("--relation", "nsbj"): "the treebank has no relation 'nsbj'; did you mean 'nsubj'?",
+            ("--relation", "zzz"): "the treebank has no relation 'zzz'; there are all, amod, conj",
         }.items():
             done = CliRunner().invoke(app, [*syntax, *options])
             assert (done.exit_code, done.stdout) == (1, "") and said in done.stderr
