@@ -48,7 +48,6 @@ def test_one_way_from_the_command_to_the_scorer() -> None:
     assert depths and len(modules) <= MOST_MODULES and min(depths) <= MOST_FRAMES, (len(modules), min(depths))
 
 
-pytestmark = pytest.mark.long
 BUNDLED, WEIGHTS = ("--model", "bundled"), ("--weights", "w.npz")
 IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
     [
@@ -69,8 +68,6 @@ IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
 ]
 """What must not be imported, by which command, one after the other in one process; those that fail, fail because of
 their files. What is drawn with is forgotten after each."""
-
-
 SCRIPT = """
 import contextlib, gc, json, sys
 from attnscan.cli.app import main

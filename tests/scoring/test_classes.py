@@ -34,6 +34,7 @@ VOCABULARY = WholeWords(
     {"the": 0, "cat": 1, **{f"{'zxy'[i % 3]}w{i}": i for i in range(2, 102)}, "ran": 102, "sat": 103}, "##"
 )
 LAYERS, HEADS = 2, 3
+MOST_OFF = {"on": 2e-5, "even": 1e-5, "special": 2e-5, "even_special": 2e-6}  # by rounding; counts are exact
 
 
 def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
@@ -63,7 +64,7 @@ def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bo
             matrix = matrices[place].double().numpy()
             expected = _by_loops(text, matrix, special=special, causal=causal)
             for name, values in expected.items():
-                assert_allclose(sums[name][(number, *place)], values, atol=2e-5, err_msg=name)
+                assert_allclose(sums[name][(number, *place)], values, atol=MOST_OFF.get(name, 0), err_msg=name)
 
 
 @pytest.mark.parametrize("queries", [3, 10])
