@@ -11,5 +11,5 @@ explanation.py     how heads make their patterns
 ablation.py        what heads are worth
 syntax.py          which heads follow which relations of a treebank; its sentences as a model reads them
 comparison.py      which heads attend alike, and what sets two models apart
-files.py           tables to CSV, JSON, Parquet, Markdown, Excel workbooks; a file is written whole or not at all
+files.py           tables of several kinds of attention as one; tables to CSV, JSON, Parquet, Markdown, Excel
 """

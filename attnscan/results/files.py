@@ -1,6 +1,7 @@
 """Results to files: tables as CSV, TSV, JSON, JSON lines, Markdown, Parquet, Excel; each written whole or not at all.
 
-The one place where numbers are rounded. A pipe, a device or `/dev/stdout` is written to as it stands.
+Tables of several kinds of attention become one. Numbers of files are rounded here alone. A pipe, a device or
+`/dev/stdout` is written to as it stands.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _LIBRARIES = {
     "xlsx": ("xlsxwriter", "writing an Excel workbook needs xlsxwriter", "excel"),
 }
 _FORMULA = re.compile(r"(?!-[0-9]+(\.[0-9]+)?$)(=.|[=+\-@＝＋－＠].*[^!#-/:-@\[\]^`{-~ ])")
+_DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 _LITERAL = 127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
 
 
@@ -171,9 +173,6 @@ def _workbook(frame: pd.DataFrame) -> bytes:
             _with_texts(table, plain).to_excel(book, sheet_name=title, index=False, freeze_panes=(1, 0))
             book.sheets[title].autofit()
     return content.getvalue()
-
-
-_DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -1,6 +1,6 @@
 """The terms of every result: heads and their names, readings, the signature; and words and defaults of options.
 
-No numpy, so that the command line starts quickly.
+No numpy, and pandas and scipy are imported when first used, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Grid:
         return [peer for peer in self if peer.layer == head.layer]
 
     def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, with_names: bool = False) -> dict[str, Any]:
-        """Some heads' columns, or all: `kind` (if it is not the only one), `layer`, `head` and, if `named`, `name`."""
+        """Some heads' columns, or all: `kind` if it is not the only one, `layer`, `head` and, `with_names`, `name`."""
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
@@ -209,10 +209,10 @@ class Grid:
 
     def head(self, name: HeadLike) -> Head:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
-        head, *rest = self.select([name])
-        if rest:
-            raise SelectionError(f"{heads_written([name])} names {1 + len(rest)} heads", "name one, as 2-0")
-        return head
+        heads = self.select([name])
+        if len(heads) > 1:
+            raise SelectionError(f"{heads_written([name])} names {len(heads)} heads", "name one, as 2-0")
+        return heads[0]
 
 
 _NAME = re.compile(r"all|layer:([edc]?)(\d{1,6})|([edc]?)[Ll]?(\d{1,6})[-.Hh](\d{1,6})")

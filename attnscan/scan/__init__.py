@@ -1,6 +1,6 @@
 """Inputs through a model, to results.
 
-options.py        what a scan computes, and what users are told meanwhile
+options.py        what a scan computes, which heads are ablated, and what users are told meanwhile
 scanner.py        a model made ready: encode, run, score; one input: what heads do on it, its dependencies
 weights.py        saved weights of one input, scored without a model
 local.py          many pairs or trees through a model: a stream to batches, and a scan that can stop and go on

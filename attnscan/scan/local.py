@@ -1,4 +1,7 @@
-"""The one-machine engine: a stream of pairs, in windows and batches, to sums, with what is needed to stop and go on."""
+"""The one-machine engine: a stream of pairs, in windows and batches, to sums, with what is needed to stop and go on.
+
+Sentences with trees go the same way: a treebank is checked first, and each batch of it is summed by relation.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -238,7 +241,7 @@ def sum_batch(
 ) -> Sums:
     """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
 
-    By `relations`, sentences are held against their trees in place of all that.
+    With the option `relations`, sentences are compared with their trees instead.
     """
     if scanner.options.relations is not None:
         return sum_trees(scanner, inputs)
@@ -286,7 +289,7 @@ def sum_predictive(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPa
 def check_trees(
     records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
 ) -> tuple[int, list[str]]:
-    """Read a treebank, so that what is wrong in it is told before a model is loaded: its sentences, its relations.
+    """Read a treebank, so that its errors are raised before a model is loaded; count its sentences, list its relations.
 
     Raises: InputError if there is no sentence, or one without a tree.
     """

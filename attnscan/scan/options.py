@@ -1,4 +1,4 @@
-"""What a scan is asked to compute, one object for the command line and the library; and what users are told meanwhile.
+"""What a scan or an ablation computes, for the command line and the library alike; and what users are told meanwhile.
 
 A user of the library passes `progress`, sees warnings, and finds notes in the log `attnscan`; the command line shows
 all three on standard error.

@@ -80,9 +80,8 @@ class Scanner:
             what = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
             raise ModelError(f"{what}: {self.why_no_measure}", "leave the option out")
         self.tap = Tap(self.loaded.scored, kind=options.kind)
-        self._exact_tap = (
-            self.tap if self.loaded.scored is self.loaded.model else Tap(self.loaded.model, kind=options.kind)
-        )
+        is_exact = self.loaded.scored is self.loaded.model
+        self._exact_tap = self.tap if is_exact else Tap(self.loaded.model, kind=options.kind)
         self._taps = ExitStack()
 
     def __enter__(self) -> Self:
@@ -111,9 +110,8 @@ class Scanner:
 
     def exact(self) -> Self:
         """A scanner of this model in its weights' number format, on a CPU float32 whatever scores are made in."""
-        return self.changed(
-            relation=self.relation, loaded=replace(self.loaded, scored=self.loaded.model), tap=self._exact_tap
-        )
+        loaded = replace(self.loaded, scored=self.loaded.model)
+        return self.changed(relation=self.relation, loaded=loaded, tap=self._exact_tap)
 
     def tell(self, doing: str, done: int | None = None, total: int | None = None) -> None:
         """Tell what runs now, how much of it is done, and how much there is."""

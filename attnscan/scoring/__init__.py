@@ -7,5 +7,5 @@ scorer.py      two consumers of attention: one batch to sums by pattern, and by 
 blocks.py      named sums by blocks of pairs, which add; ratios, errors and resamples of these
 labels.py      scores, habits, labels and shares of classes of every head, and in how many resamples labels stay
 relations.py   a consumer of attention: one batch to sums by relation of a treebank, and what these say of every head
-predictive.py  the pattern that asks the model, and what it is asked about one input
+predictive.py  the pattern that asks the model, and the questions about an input or a sample of pairs
 """

@@ -42,6 +42,8 @@ BoolArray = NDArray[np.bool_]
 MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
 LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
 FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
+_BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
+_AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
 SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # habits that exist only where special tokens are keys
 
 
@@ -106,10 +108,6 @@ def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: F
     by_unit = differences(Shares(of_head, residuals(even, n), of_average), names, fill=0)
     errors = np.stack([error(residual) for residual in by_unit])
     return np.asarray((differences(shares, names) - quantile * errors > MARGIN).all(0))
-
-
-_BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
-_AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
 
 
 def scores_of(

@@ -370,7 +370,7 @@ def is_own(name: str) -> bool:
 def with_own(
     requested: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS, extra: Sequence[Pattern] = ()
 ) -> tuple[list[str], tuple[Pattern, ...]]:
-    """The names of some patterns, each once, and `ours` with those of `more` and of one's own that are among them.
+    """The names of some patterns, each once, and `ours` with those of `extra` and of one's own that are among them.
 
     Raises: OptionError for what is no pattern; if two patterns have one name as well.
     """

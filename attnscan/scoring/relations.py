@@ -37,17 +37,14 @@ and those without a token.
 
 `documents`: of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word
 is a target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
+_MOST_DOCUMENTS = 1024  # errors are by document up to so many
+_ALL = "0" * 16  # the key of sums over all documents
 _MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
 
 
 def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
     return {f"{name}|{'|'.join(row)}": values[:, at] for name, values in sums.items() for at, row in enumerate(rows)}
-
-
-def rows_of(sums: RelationSums) -> tuple[Row, ...]:
-    """The rows of these sentences."""
-    return ordered(Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|"))
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -60,7 +57,8 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
     Raises: ModelError if too many words are in no token.
     """
-    rows, totals = rows_of(sums), sums["whole"].sums
+    totals = sums["whole"].sums
+    rows = ordered(Row(*name.split("|")[1:]) for name in totals if name.startswith("met|"))
 
     def of_rows(blocks: str, name: str) -> FloatArray:
         """Shape: [block, ..., row]."""
@@ -115,10 +113,6 @@ def offsets_error(model: str, reason: str) -> ModelError:
         f"the tokenizer of {model} does not tell where its tokens stand in the text: {reason}",
         "use a model with a fast tokenizer (tokenizer.json)",
     )
-
-
-_MOST_DOCUMENTS = 1024  # errors are by document up to so many
-_ALL = "0" * 16  # the key of sums over all documents
 
 
 class Item(NamedTuple):

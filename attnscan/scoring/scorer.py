@@ -288,7 +288,7 @@ class ClassScorer:
 def pair_sums(
     targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], observers: Sequence[Consumer] = ()
 ) -> dict[str, FloatArray]:
-    """Each pair's sums for scores and, if they are to be `labelled` by a reading, for habits; `others` see the run."""
+    """Each pair's sums for scores and, if `labelled` by a reading, for habits; `observers` see the run, too."""
     scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
     if labelled is not None:
         scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
