@@ -56,12 +56,12 @@ def skip_seen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
 
     Raises: StateError if they are not.
     """
-    rest, again = iter(records), Seen()
-    for record in islice(rest, seen.read):
-        again = again.joined(Seen(1, digest=record.pair.key), 0)
-    if (again.read, again.digest) != (seen.read, seen.digest):
+    remaining, repeated = iter(records), Seen()
+    for record in islice(remaining, seen.read):
+        repeated = repeated.joined(Seen(1, digest=record.pair.key), 0)
+    if (repeated.read, repeated.digest) != (seen.read, seen.digest):
         raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
-    yield from rest
+    yield from remaining
 
 
 def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad | None) -> None:
@@ -105,8 +105,8 @@ def batches_of(
 
 
 def _window(inputs: Batch, room: int, seen: Seen) -> Iterator[tuple[Batch, Seen | None]]:
-    *others, last = list(batches(inputs, room)) or [[]]
-    yield from ((batch, None) for batch in others)
+    *earlier, last = list(batches(inputs, room)) or [[]]
+    yield from ((batch, None) for batch in earlier)
     yield last, seen
 
 
@@ -120,19 +120,19 @@ def work_through(
     *,
     seen: Seen | None = None,
     total: int | None = None,
-    others: Sequence[Scanner] = (),
+    other_scanners: Sequence[Scanner] = (),
 ) -> None:
     """Do some `work` on each batch of `batches_of`, and `take` what it makes in the order of the stream.
 
-    That is each batch, its result, None if it is empty, and what has been seen by the end of a window. Tells of each
-    what it is `doing`. `others` are further scanners that the work needs.
+    `take` is called with each batch, its result (None if it is empty) and, at the end of a window, what has been seen.
+    The progress counts pairs, under the text `doing`. The work may need `other_scanners`.
     """
     stream = batches_of(scanner, records, on_bad, seen)
     first = next(stream, None)
     if first is None:
         return
     longest = max((len(encoded.tokens) for encoded in first[0]), default=1)
-    workers = min(own.workers(_BATCHES_IN_WINDOW[1], longest) for own in (scanner, *others))
+    workers = min(reader.workers(_BATCHES_IN_WINDOW[1], longest) for reader in (scanner, *other_scanners))
     one_at_a_time, done = threading.Lock(), 0 if seen is None else seen.read
 
     def on_batch(item: tuple[Batch, Seen | None]) -> Result | None:
@@ -161,7 +161,7 @@ def sums_over(
     work: Callable[[Sequence[EncodedInput]], Any],
     doing: str,
     on_bad: OnBad | None = None,
-    others: Sequence[Scanner] = (),
+    other_scanners: Sequence[Scanner] = (),
 ) -> tuple[Any, Seen]:
     """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
     total, seen = None, Seen()
@@ -170,7 +170,7 @@ def sums_over(
         nonlocal total, seen
         total, seen = added(total, result), now or seen
 
-    work_through(scanner, records, work, take, doing, on_bad, others=others)
+    work_through(scanner, records, work, take, doing, on_bad, other_scanners=other_scanners)
     return total, seen
 
 
@@ -194,8 +194,8 @@ def scan(
 
     def work(batch: Batch) -> tuple[Sums, list[Any]]:
         of_pairs: list[Any] = []
-        kept = None if on_pairs is None else lambda *own: of_pairs.append(own)
-        return sum_batch(scanner, batch, (), kept), of_pairs
+        collect = None if on_pairs is None else lambda *sums_of_part: of_pairs.append(sums_of_part)
+        return sum_batch(scanner, batch, (), collect), of_pairs
 
     def take(batch: Batch, result: tuple[Sums, list[Any]] | None, seen: Seen | None) -> None:
         nonlocal state, sums
@@ -203,12 +203,12 @@ def scan(
             note_words(scanner, batch[:_NOTED])
         if result is not None:
             sums = added(sums, result[0])
-            for own in result[1]:
-                cast(OnPairs, on_pairs)(*own)
+            for sums_of_part in result[1]:
+                cast(OnPairs, on_pairs)(*sums_of_part)
         if seen is not None:
-            whole = added(state.sums, sums)
-            signature = scanner.signature(fingerprint=True) if whole else None
-            state, sums = ScanState(scanner.options, seen, whole, signature), {}
+            all_sums = added(state.sums, sums)
+            signature = scanner.signature(fingerprint=True) if all_sums else None
+            state, sums = ScanState(scanner.options, seen, all_sums, signature), {}
             if keep is not None:
                 keep(state)
 
@@ -295,8 +295,8 @@ def check_trees(
     """
     count, relations = 0, set[str]()
     for count, record in enumerate(records, 1):
-        sentence, *more = record.pair.sentences
-        if more or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
+        sentence, *second = record.pair.sentences
+        if second or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
             raise InputError(f"{record.where}: a sentence without a tree", "name a treebank in CoNLL-U, a .conllu file")
         relations.update(item.row.relation for item in items_of(sentence, subtypes=subtypes))
         if count % 100 == 0:

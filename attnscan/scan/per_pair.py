@@ -3,8 +3,8 @@
 Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
 `id`; `kind`, if it is not an encoder's; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is
 a word's weight on itself) and `n` with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words
-alone, in the file all in 32 bits. A row is left out where the pair has no eligible query. The rows of a pair stand
-together, ordered by layer, head and pattern.
+alone; numbers have 32 bits. A row is left out where the pair has no eligible query. The rows of a pair stand together,
+ordered by layer, head and pattern.
 
 The file's metadata say under `attnscan`, in JSON, what ran: the signature, the patterns, and the model's heads.
 """
@@ -47,7 +47,7 @@ def pair_frame(
         columns["kind"] = pd.Categorical([options.kind.word] * len(pair))
     columns["layer"] = (np.array(layers)[layer] if layers else layer).astype(np.int32)
     columns["head"] = head.astype(np.int32)
-    columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index([known.id for known in options.patterns]))
+    columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index([scored.id for scored in options.patterns]))
     for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][rows]
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -178,9 +178,9 @@ def _shares(ray: ModuleType, wanted: int | None) -> tuple[int, dict[str, Any]]:
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     gpus = sum(machine.get("GPU", 0) for machine in machines)
     count = wanted or int(gpus) or len(machines)
-    beside = math.ceil(count / len(machines))  # workers on one machine
+    per_machine = math.ceil(count / len(machines))
     return count, {
-        "num_cpus": _share(min(machine.get("CPU", 0) for machine in machines), beside),
+        "num_cpus": _share(min(machine.get("CPU", 0) for machine in machines), per_machine),
         "num_gpus": _share(gpus, count),
     }
 

@@ -50,7 +50,7 @@ class Scanner:
     """A loaded model, tapped, and ready for any number of pairs. Close it, or use it in a `with`.
 
     The model is the one that the options name, or that of a `source` that was chosen or loaded before.
-    Raises: ModelError, DeviceError if the model cannot be had on the device.
+    Raises: ModelError, DeviceError if the model cannot be loaded on the device.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Scanner:
         if all(pattern.target is not None for pattern in options.patterns):
             self.measure, self.why_no_measure = None, "not asked for"
         elif self.measure is None and options.predictive not in ("auto", "off"):
-            what = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
-            raise ModelError(f"{what}: {self.why_no_measure}", "leave the option out")
+            message = f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}"
+            raise ModelError(f"{message}: {self.why_no_measure}", "leave the option out")
         self.tap = Tap(self.loaded.scored, kind=options.kind)
         is_exact = self.loaded.scored is self.loaded.model
         self._exact_tap = self.tap if is_exact else Tap(self.loaded.model, kind=options.kind)
@@ -100,9 +100,9 @@ class Scanner:
 
     def changed(self, **attributes: Any) -> Self:
         """A scanner of this model, under this tap, with other attributes; closing is left to this one."""
-        other = copy(self)
-        vars(other).update(attributes)
-        return other
+        scanner = copy(self)
+        vars(scanner).update(attributes)
+        return scanner
 
     def with_options(self, **changes: Any) -> Self:
         """A scanner of this model, under this tap, that reads by other options."""
@@ -135,10 +135,10 @@ class Scanner:
         of all heads are held besides. Raises: MemoryFullError.
         """
         (layers, heads), rows = self.grid().shape, tokens
-        kept = layers * heads
+        kept_heads = layers * heads
         if chosen is not None:
-            rows, kept = len(chosen.rows), kept if chosen.heads is None else len(chosen.heads)
-        cells = copies * kept * rows * tokens + (0 if self.tap.calls.tapped else _OF_WATCHED * heads * tokens**2)
+            rows, kept_heads = len(chosen.rows), kept_heads if chosen.heads is None else len(chosen.heads)
+        cells = copies * kept_heads * rows * tokens + (0 if self.tap.calls.tapped else _OF_WATCHED * heads * tokens**2)
         if tokens > _SHORT:
             remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
             run = _BYTES_OF_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
@@ -164,13 +164,13 @@ class Scanner:
         loaded, options = self.loaded, self.options
         model, tokenizer, limit = loaded.model, loaded.tokenizer, loaded.limit
         write = partial(write_target, model, tokenizer, most=options.max_target_tokens, limit=limit)
-        whole = [pair if pair.b is not None else write(pair) for pair in pairs]
-        there = [pair for pair in whole if isinstance(pair, Pair)]
+        completed = [pair if pair.b is not None else write(pair) for pair in pairs]  # or the error in its place
+        translations = [pair for pair in completed if isinstance(pair, Pair)]
         truncate, query = options.on_long == "truncate", options.query if options.attention == "cross" else None
         encoded = encode_translations(
-            tokenizer, there, options.unit, limit, truncate, partial(shift_right, model), query
+            tokenizer, translations, options.unit, limit, truncate, partial(shift_right, model), query
         )
-        for pair in whole:
+        for pair in completed:
             read = next(encoded) if isinstance(pair, Pair) else pair
             if isinstance(read, EncodedInput):
                 loaded.check_ids(read.model_inputs["input_ids"] + read.model_inputs["decoder_input_ids"])
@@ -201,19 +201,19 @@ class Scanner:
         self,
         inputs: Sequence[EncodedInput],
         helps: Sequence[Help] = (),
-        others: Sequence[Consumer] = (),
+        observers: Sequence[Consumer] = (),
         only: Sequence[str] | None = None,
     ) -> dict[str, FloatArray]:
         """Run one batch and score every head on it, on `predictive` given each input's help: each pair's sums.
 
-        They are of labels, too, if options say `labelled`. `others` see the attention as well.
-        With `only`, the patterns named count alone, and the sums add nothing to the others.
+        They are of labels, too, if options say `labelled`. `observers` see the attention as well.
+        With `only`, these patterns alone are scored, and `entropy` and `rows`, which another run has summed, are 0.
         """
         self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)
         targets = Targets(batch, self.options.patterns, helps, only)
         reading = self.options.reading if self.options.labelled and only is None else None
-        sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), others)
+        sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), observers)
         return sums if only is None else sums | {name: sums[name] * 0 for name in ("entropy", "rows")}
 
     def classify(
@@ -264,9 +264,9 @@ class Scanner:
     @cached_property
     def is_causal(self) -> bool:
         """Whether words see none behind them, found by running the model on some."""
-        seen: list[bool] = []
-        self.run(self.probe("the the the"), lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
-        return not any(seen)
+        later: list[bool] = []  # whether any word sees one behind it, block by block
+        self.run(self.probe("the the the"), lambda block: later.append(bool(block.visible[:1, :, :].triu(1).any())))
+        return not any(later)
 
     @cached_property
     def projections(self) -> OutputProjections:

@@ -33,12 +33,12 @@ def classify_weights(
     targets = Targets(collate([encoded]), options.patterns, by_query=True)
     scorers = InputScorers(targets, options, keep=bool(keep))
     queries, keys = saved.attention.shape[2:]
-    seen = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
+    present = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
     if saved.source:
-        visible = of_both_texts(seen[:, None].expand(1, queries, keys), [(queries, keys)])
+        visible = of_both_texts(present[:, None].expand(1, queries, keys), [(queries, keys)])
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        if not saved.source and not torch.equal(visible, layer_visible := visible_keys(weights, seen)):
+        if not saved.source and not torch.equal(visible, layer_visible := visible_keys(weights, present)):
             visible = layer_visible
         unknown: dict[str, Any] = dict.fromkeys(("query", "key", "scaling", "logits"))
         block = AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown)

@@ -41,7 +41,7 @@ def similar(
 
     def compare_heads(inputs: Sequence[EncodedInput]) -> Blocks:
         keeper = RowKeeper(inputs, queries, scanner.options.seed, scanner.options.reading)
-        sums = scanner.score(inputs, others=[keeper])
+        sums = scanner.score(inputs, observers=[keeper])
         sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
         sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
         return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
@@ -97,7 +97,7 @@ def compare(
             tokenized = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
             keepers += [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
             sums |= {
-                f"{model}.{name}": values for name, values in scanner.score(tokenized, others=keepers[-1:]).items()
+                f"{model}.{name}": values for name, values in scanner.score(tokenized, observers=keepers[-1:]).items()
             }
         of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]

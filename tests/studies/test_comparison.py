@@ -242,7 +242,7 @@ def _loop(scanner: Scanner) -> np.ndarray:
     total, n = np.zeros((8, 8)), 0
     for pair in SOME_PAIRS:
         encoded, keeper = scanner.encode(pair), AttentionKeeper()
-        scanner.score([encoded], others=[keeper])
+        scanner.score([encoded], observers=[keeper])
         weights = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1).astype(float)
         for query in (place for place, sentence in enumerate(encoded.sentence) if sentence >= 0):
             n += 1
