@@ -38,7 +38,7 @@ _LITERAL = 127  # characters, each of at most two UTF-16 units: Excel takes 255 
 
 
 def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables of an encoder-decoder's kinds of attention as one, told by the column `kind`; one alone as it is."""
+    """Tables of an encoder-decoder's kinds of attention as one, with a column `kind`; a single table as it is."""
     if len(frames) == 1:
         return frames[0]
     labelled = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
@@ -55,7 +55,7 @@ class OfKinds(dict[AttentionName, Result]):
     """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
 
     def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
-        """The tables of all kinds as one, told by the column `kind`; takes what `to_frame` of each takes."""
+        """The tables of all kinds as one, with a column `kind`; takes the arguments of each result's `to_frame`."""
         return of_kinds([result.to_frame(*columns, **options) for result in self.values()])
 
 
@@ -135,7 +135,7 @@ def _json(value: Any) -> str:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The rows as Python's own values, with None for what is missing."""
+    """The rows as Python's own values, with None for missing ones."""
     return frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
 
 

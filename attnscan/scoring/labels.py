@@ -170,7 +170,7 @@ def labels_of(
     code, count = codes(table, habit), len(on)
     holds, unchanged = np.zeros(habit.shape), np.zeros(habit.shape)
     for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
-        again = shares_of(*(np.tensordot(times, sums, 1) for sums in (on, even, words)))
+        again = shares_of(*(np.tensordot(times, values, 1) for values in (on, even, words)))
         above = np.asarray((differences(again, names) > MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
         means: dict[str, Any] = dict(_means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS}))

@@ -75,7 +75,7 @@ class Scorer:
                 on = torch.minimum(rows, target) if p in self._even else rows * target
                 eligible.append((target != 0).any(-1))
                 chance.append(on.sum(-1, dtype=exact(on.device)))
-        counted = (torch.stack([torch.stack(sums[k::2], -1) for k in (0, 1)], 1) for sums in (eligible, chance))
+        counted = (torch.stack([torch.stack(by_kind[k::2], -1) for k in (0, 1)], 1) for by_kind in (eligible, chance))
         wider = [targets[wide] * (targets[p] != 0).any(-1, keepdim=True) for p, wide in self._parts.items()]
         columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
         used = torch.stack([column != 0 for p, column in enumerate(columns) if p not in self._even]).any(0)
