@@ -34,12 +34,12 @@ class Card:
 
     head: Head
     ranking: HeadScores  # every head's scores, labels and statements, by all pairs
-    told_by: str  # the pattern or habit that the head is told by
+    told_by: str  # the pattern or habit that describes the head
     links: pd.DataFrame  # words that it links most beyond the average head: texts, both mean shares, how often
     examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
     alike: tuple[tuple[Head, float], ...]  # the heads that attend most alike, with their divergence in nats
     why: pd.Series[Any]  # what becomes of its number when positions or segments change: a row of `explain`
-    pairs: int  # how many were looked at word by word
+    pairs: int  # how many were examined word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
     syntax: Syntax | None = None  # every head against a treebank, if one was named
 

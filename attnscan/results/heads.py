@@ -125,7 +125,7 @@ class HeadScores:
 
     @property
     def scores(self) -> Scores:
-        """What labels and tables are of."""
+        """The scores that labels and tables are made of."""
         return self.scores_by[self.reading.by]
 
     @property

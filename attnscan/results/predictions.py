@@ -27,7 +27,7 @@ class Help:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Which words of one input help to predict which, by the model's own word."""
+    """Which words of one input help to predict which, measured by the model itself."""
 
     units: tuple[str, ...]  # the tokens, or the words, of the input
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token

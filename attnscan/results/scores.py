@@ -117,7 +117,7 @@ COLUMNS = len(_COLUMNS)
 
 RESTS = 0.5  # a head with more of its attention than this on special tokens rests there
 RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
-STAYS = 0.95  # in fewer of these a label has a `?`; in so many the differences of a habit must hold
+STAYS = 0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"

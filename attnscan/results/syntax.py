@@ -1,7 +1,7 @@
 """Heads against a treebank: accuracies compared with fixed rules, which gains hold, and a statement of each head.
 
 After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended other word of a word is
-held against its head in a dependency tree, or against its dependents. Numpy, no torch.
+compared with its head in a dependency tree, or with its dependents. Numpy, no torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS_OF_SPEECH = tuple(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
 RULES = tuple(f"{step} {side}" for step in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
-"""Fixed rules that heads are held against: the word so many words before or behind, or the nearest of a part of speech
+"""Fixed rules that heads are compared with: the word so many words before or behind, or the nearest of a part of speech
 on that side. Of equally good ones the first counts."""
 FEWEST, FEW = 30, 200  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
 LEVEL = 0.05

@@ -110,7 +110,7 @@ class ScanOptions:
     patterns: tuple[Pattern, ...] = PATTERNS
     """The patterns that heads are scored for."""
     relations: Relations | None = None
-    """Of sentences with trees: whether heads are held against these in place of patterns, and by which relations."""
+    """Of sentences with trees: whether heads are compared with these in place of patterns, and by which relations."""
 
     @property
     def kind(self) -> AttentionKind:
@@ -133,7 +133,7 @@ class ScanOptions:
         return self.predictive_pairs or (_DRAWN if self.predictive_words is None else _ASKED)
 
     def signed(self, *, model: str, **about: Any) -> Signature:
-        """The signature of a result that was computed so, with what else there is to say of it."""
+        """The signature of a result of these options; `about` has its other fields."""
         import torch
 
         return Signature(
@@ -149,7 +149,7 @@ class ScanOptions:
         )
 
     def of_trees(self, *, subtypes: bool = False) -> Self:
-        """These for sentences with trees, whose words are those of a treebank."""
+        """These options for sentences with trees, whose words are those of a treebank."""
         return replace(
             self,
             unit="word",
@@ -160,9 +160,9 @@ class ScanOptions:
         )
 
     def of_attention(self, *, causal: bool) -> Self:
-        """These with the patterns of causal models, if the attention is causal and no certain patterns were asked for.
+        """These options with the patterns of causal models, if attention is causal and `patterns` has the seven.
 
-        A decoder's is, without being tried.
+        A decoder's attention is always causal.
         """
         of_all = self.patterns[: len(PATTERNS)] == PATTERNS and self.relations is None
         if not of_all or not (causal or self.kind is AttentionKind.DECODER):
@@ -181,7 +181,7 @@ class ScanOptions:
         }
 
     def __post_init__(self) -> None:
-        """Raises: OptionError for a value that there is not, or an option that another one leaves without a meaning."""
+        """Raises: OptionError for an invalid value, or for an option that means nothing beside another one."""
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
             raise OptionError("--query is for cross attention", "add --attention cross, or leave it out")
@@ -212,7 +212,7 @@ class AblationRequest:
     """None for what the checkpoint has heads for."""
 
     def __post_init__(self) -> None:
-        """Raises: OptionError for a value that there is not."""
+        """Raises: OptionError for an invalid value."""
         check_declared(self)
 
     @property

@@ -32,7 +32,7 @@ _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 def pair_frame(
     places: Sequence[Place], sums: Mapping[str, FloatArray], options: ScanOptions, layers: Sequence[int], *, ids: bool
 ) -> pd.DataFrame:
-    """The rows of some pairs, of layers of these numbers, if they have some; with `ids`, these are a column.
+    """The rows of some pairs; `layers` has the layers' numbers, or none if these are their places; `ids` adds a column.
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
@@ -94,7 +94,7 @@ class PerPairWriter:
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
-        """Add what the file has to say of itself, and give it its name."""
+        """Add the file's metadata, and rename it to its path."""
         if self._writer is None:
             return
         about = {

@@ -52,7 +52,7 @@ class Worker:
 
 
 class _OwnOutput:
-    """Standard output for this thread alone; what Ray prints in its own, such as which worker died, is an error's."""
+    """Standard output for this thread alone; what Ray's print, such as which worker died, goes to standard error."""
 
     def __init__(self) -> None:
         self._thread, self._output = threading.get_ident(), sys.stdout

@@ -38,7 +38,7 @@ from attnscan.scoring.relations import syntax_of
 _DIGESTS = 1 << 256
 _FORMAT = 21  # of state files
 Sums = Mapping[str, Blocks]
-"""Sums over pairs by name: `told`, which scores and labels are told by; with `split`, `ranked`, which heads are ranked
+"""Sums over pairs by name: `told`, of which scores and labels are made; with `split`, `ranked`, which heads are ranked
 by; of sentences with trees instead of both, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
@@ -196,7 +196,7 @@ class ScanState:
 
 
 def _no_target(batch: EncodedBatch) -> Tensor:
-    """In place of a function that did not travel; `predictive` alone is asked for behind it."""
+    """Stand in for a function that was not pickled; from then on `predictive` alone is scored."""
     return torch.zeros_like(batch.same_sentence)
 
 

@@ -18,9 +18,9 @@ PairSums = Mapping[str, FloatArray]
 KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
 PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
-"""What there is of each pair by each of the kinds: weight on target and eligible queries; weight by chance; that on the
-wider target of which this one is a part; and, of patterns of others, what lies on the query itself."""
-BITS = 64  # of a pair's key, by which it is told from all others
+"""Sums of each pair by each of `KINDS`: weight on target and eligible queries; weight by chance; weight on the wider
+target of which this one is a part; and, of patterns of others, weight on the query itself."""
+BITS = 64  # of a pair's key, which distinguish it from all others
 MOST_BLOCKS, FEWEST_BLOCKS = 256, 32  # blocks that are kept of a model of usual size, and of one of thousands of heads
 ROOM = 1 << 23  # numbers that all blocks may hold together: 64 MB
 

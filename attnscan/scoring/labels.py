@@ -75,7 +75,7 @@ def shares_of(on: FloatArray, even: FloatArray, n: FloatArray) -> Shares:
 def differences(shares: Shares, names: tuple[str, ...], *, fill: float = np.inf) -> FloatArray:
     """M - A, M - E and, of `same-keys`, its M less that of `even`, with `fill` for all other habits.
 
-    A habit is told if all three are above the margin. Shape: [3, ..., layer, head, habit].
+    A habit qualifies if all three are above the margin. Shape: [3, ..., layer, head, habit].
     """
     same_keys, even = names.index("same-keys"), names.index("even")
     beyond_even = np.full(shares.share.shape, fill, dtype=np.float64)
@@ -178,7 +178,7 @@ def labels_of(
         unchanged += (codes(drawn_table, winners(again, above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
-    # A label rests on units with an eligible query of its pattern: of too few of these, nothing is said
+    # A label rests on units with an eligible query of its pattern: with too few of these, `stays` is NaN
     eligible = np.take_along_axis((of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
     too_few = np.where(code < len(scored), eligible, count) < FEWEST
     stays = np.where((code < 0) | too_few, np.nan, unchanged / RESAMPLINGS)
