@@ -18,7 +18,7 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
 from attnscan.scoring.blocks import added
-from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, rows_of, syntax_of
+from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, ordered, syntax_of
 
 LAYERS, HEADS = 2, 3
 
@@ -158,6 +158,10 @@ def _pointed(rule: str, query: int, tags: Sequence[Any], of_word: Mapping[int, A
             return word
         word += step
     return None
+
+
+def rows_of(sums: RelationSums) -> tuple[Row, ...]:
+    return ordered(Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|"))
 
 
 def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
