@@ -377,14 +377,17 @@ class TestHeadView:
         spoken = does["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{head.name}']")
         expect(button).to_have_attribute("aria-label", f"{button.inner_text()} {head.name}, {spoken}")
-        score = labels["carried"].table.score[place]
-        shown_scores = [text for text in texts(facts.locator("table.scores td:nth-child(2)")) if text != "–"]
-        np.testing.assert_allclose(np.array(shown_scores, float), score[~np.isnan(score)], atol=0.005 + 1e-9)
+        table = labels["carried"].table
+        score, chance = (values[place] for values in np.broadcast_arrays(table.score, table.chance))
+        scores = [text.replace("–", "nan") for text in texts(facts.locator("table.scores td:nth-child(2)"))]
+        np.testing.assert_allclose(np.array(scores, float), score, atol=0.005 + 1e-9)
+        chances = [text for text in texts(facts.locator("td.chance")) if text]
+        np.testing.assert_allclose(np.array(chances, float), chance[~np.isnan(score)], atol=0.005 + 1e-9)
         bars = facts.locator("table.scores .bar").evaluate_all(
             "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
         )
-        above = np.nan_to_num(labels["carried"].table.above_chance[place]).clip(0)
-        np.testing.assert_allclose(bars, above, atol=1e-4)
+        np.testing.assert_allclose(bars, np.nan_to_num(table.above_chance[place]).clip(0), atol=1e-4)
+        assert 0 in bars[:4] and max(bars) > 0.05
 
     def test_its_card_has_the_links_of_the_reading_and_the_command_for_the_rest(
         self, opened: Open, article_page: Path, article: Article
