@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
     others, other = _states(options)
     assert crews == [4, 4]  # to score, and to ask
     assert [state.seen for state in others] == [state.seen for state in states]
-    assert other.equals(frame) and torch.get_num_threads() == 4
+    assert other.equals(frame)
 
 
 def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], None]) -> None:
@@ -213,8 +214,9 @@ def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(toy: str, threads:
         model, before = scanner.loaded.model, scanner.loaded.model.config._attn_implementation
         with pytest.raises(KeyboardInterrupt):
             scan(scanner, RECORDS, keep=Mock(side_effect=KeyboardInterrupt))
-        assert model.config._attn_implementation == before and torch.get_num_threads() == 4
+        assert model.config._attn_implementation == before
         assert not [module for module in model.modules() if module._forward_hooks or module._forward_pre_hooks]
+    assert ThreadPoolExecutor(1).submit(torch.get_num_threads).result() == 4  # a thread begins with what was set last
 
 
 DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]
