@@ -62,7 +62,7 @@ def test_the_interval_is_by_students_t_and_the_axis_holds_all_of_it() -> None:
     assert effect.interval > 2 * effect.se and right < 72 * 3.3
 
 
-def test_it_has_a_panel_for_each_quantity() -> None:
+def test_an_ablation_has_a_panel_for_each_quantity() -> None:
     effect = effect_of(2.0, (1.0, 1.5))
     accuracy = replace(effect.quantity, name="next-sentence", unit="accuracy", larger_is_better=True)
     svg = _drawn(effect, replace(effect, quantity=accuracy))
