@@ -70,7 +70,7 @@ SCAN: dict[str, tuple[str, ...]] = {
 """The options of `ScanOptions` that a function takes, and so its command."""
 Links = str | os.PathLike[str] | Sequence[str] | None
 """Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
-_MOST_NOTED = 3  # bad records that are told of; the others are counted
+_MOST_NOTED = 3  # bad records that are noted; the others are only counted
 
 
 class Files(tuple[str, ...]):
@@ -79,7 +79,7 @@ class Files(tuple[str, ...]):
 
 @dataclass
 class PairsInput:
-    """Pairs that can be read, in one pass or several; each bad record is told once."""
+    """Pairs that can be read, in one pass or several; each bad record is noted once."""
 
     begin: Callable[[OnBad | None], Iterator[Record]]
     """Begins a pass, and hands bad records to a function, or raises them."""
@@ -93,7 +93,7 @@ class PairsInput:
     """Whether they come from an iterator or a pipe, and are kept in memory where more than one pass needs them."""
     single: Pair | None = None
     bad: int = 0
-    _told: set[str] = field(default_factory=set)
+    _noted: set[str] = field(default_factory=set)
 
     def read(self) -> Iterator[Record]:
         """Begin a pass over all. Raises: PairsError, InputError for a bad one that is not to be skipped."""
@@ -105,8 +105,8 @@ class PairsInput:
         return self._skip if self.skip_bad else None
 
     def _skip(self, error: InputError) -> None:
-        if str(error) not in self._told:
-            self._told.add(str(error))
+        if str(error) not in self._noted:
+            self._noted.add(str(error))
             self.bad += 1
             if self.on_bad is not None:
                 self.on_bad(error)
@@ -142,30 +142,30 @@ Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
 
 
 def read_alignments(links: Links) -> Alignments:
-    """Gold links, read. Raises: OptionError for what is none; PairsError."""
+    """Gold links, read. Raises: OptionError for what is no text; PairsError."""
     if isinstance(links, str | os.PathLike):
         return Alignments.read(os.fspath(links))
     return Alignments("alignments", tuple(list_texts("alignments", links or ())))
 
 
-def list_texts(what: str, values: str | Iterable[str]) -> list[str]:
+def list_texts(name: str, values: str | Iterable[str]) -> list[str]:
     """Make a list of several texts, or of a single one. Raises: OptionError for anything else."""
     several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
-    if others := [value for value in several if not isinstance(value, str)]:
-        raise OptionError(f"{what} has a {type(others[0]).__name__} in it", "give a list of texts")
+    if wrong := [value for value in several if not isinstance(value, str)]:
+        raise OptionError(f"{name} has a {type(wrong[0]).__name__} in it", "give a list of texts")
     return several
 
 
-def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str, Any], **how: Any) -> PairsInput:
+def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str, Any], **options: Any) -> PairsInput:
     """A sentence, or two, or else many pairs, as `pairs_input` takes them.
 
     Raises: OptionError if they are given both, or how to read pairs; InputError for what is no text.
     """
     if a is None and b is None:
-        return pairs_input(pairs, reading, **how)
+        return pairs_input(pairs, reading, **options)
     if pairs is not None:
         raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
-    check_no_reading(reading, how["on_bad"])
+    check_no_reading(reading, options["on_bad"])
     single = Pair(a, b)  # type: ignore[arg-type]
     return PairsInput(lambda _: iter([Record(single, "the input")]), how_many=lambda: 1, single=single)
 
@@ -187,40 +187,40 @@ def pairs_input(
 ) -> PairsInput:
     """Pairs that callers give, read by their options; "random" stands for random sequences, drawn by a `seed`.
 
-    With `labels` that are empty, a column `label` says them.
+    If `labels` are empty, a column `label` holds them.
 
     Raises: InputError if they hold none; OptionError for a value that there is not.
     """
     if isinstance(pairs, PairsInput):
         return pairs
     reading = dict(reading)
-    how: dict[str, Any] = {"skip_bad": bool(reading.pop("skip_bad", False) or on_bad), "on_bad": on_bad}
+    shared: dict[str, Any] = {"skip_bad": bool(reading.pop("skip_bad", False) or on_bad), "on_bad": on_bad}
     if (columns := reading.get("columns")) is not None:
         reading["columns"] = tuple(map(str, [columns] if isinstance(columns, str | int) else columns))
     classes = [] if labels is None else list_texts("labels", labels)
-    named = None if id is None else str(id)
-    file_reading = FileReading(**reading, id=named, labelled=labels is not None and not classes)
+    id_column = None if id is None else str(id)
+    file_reading = FileReading(**reading, id=id_column, labelled=labels is not None and not classes)
     if pairs is None:
-        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: len(list(files.shipped_pairs())), **how)
+        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: len(list(files.shipped_pairs())), **shared)
     if (paths := _paths_in(pairs)) == (files.RANDOM,):
         check_no_reading(reading)
-        return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **how)
-    how["has_ids"] = named is not None
+        return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **shared)
+    shared["has_ids"] = id_column is not None
     if paths is not None:
-        how |= {
+        shared |= {
             "is_stream": STDIN in paths or any(map(_is_pipe, paths)),
             "how_many": lambda: files.about_how_many(paths),
         }
         warn_once = cache(warn)  # once, however often they are read
-        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, warn_once), **how)
+        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, warn_once), **shared)
     objects = objects_in(pairs, file_reading)
 
     def begin(skip: OnBad | None) -> Iterator[Record]:
         for record in objects.records(skip):
             yield replace(record, label=classes[record.place.row - 1]) if record.place.row <= len(classes) else record
 
-    how |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
-    return PairsInput(begin, **how)
+    shared |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
+    return PairsInput(begin, **shared)
 
 
 def _is_pipe(path: str) -> bool:
@@ -274,9 +274,8 @@ class Call:
         self.heads = None if heads is None else heads_written(heads)
         if self.heads is not None:
             parse_heads(self.heads)
-        self.pairs = input_of(
-            a, b, pairs, self.reading, **{"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
-        ).aligned(self.alignments)
+        reading = {"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
+        self.pairs = input_of(a, b, pairs, self.reading, **reading).aligned(self.alignments)
         scan_options = {name: value for name, value in options.items() if name in SCAN[function] and value is not None}
         many = self.pairs.single is None if many is None else many
         check_known("attention", scan_options.get("attention", "encoder"), KINDS)
@@ -366,7 +365,7 @@ def parse_window(window: Sequence[int] | str | None) -> tuple[int, int] | None:
 def open_models(*calls: Call) -> Iterator[list[Scanner]]:
     """The models of some calls made ready, all found before the first is loaded and torch is imported.
 
-    Raises: ModelError, DeviceError if a model cannot be had on the device; OptionError for what is no model.
+    Raises: ModelError, DeviceError if a model cannot be loaded on the device; OptionError for what is no model.
     """
     step, scanners = calls[0].pairs.counted_by(progress_of(calls[0].progress)), list[Any]()
     sources = [_find_source(call, step) for call in calls]
@@ -381,7 +380,7 @@ def open_models(*calls: Call) -> Iterator[list[Scanner]]:
             from attnscan.scan.scanner import Scanner
 
             scanners.append(stack.enter_context(Scanner(call.options, source, step)))
-            warn("" if source is call.model else scanners[-1].loaded.note)  # a loaded one's was told by `load`
+            warn("" if source is call.model else scanners[-1].loaded.note)  # a loaded model's was given by `load`
             # in the format of the model's weights, whatever the caller's autocast asks of its own runs
             stack.enter_context(torch.autocast(scanners[-1].loaded.device.type, enabled=False))
         yield scanners

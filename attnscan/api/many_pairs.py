@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attnscan.scan.state import ScanState
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
-_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is told
+_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is announced
 
 
 @overload
@@ -72,7 +72,7 @@ def heads(
 
 
 def rank_pairs(call: Call, state: Path | None = None, per_pair: Path | None = None) -> HeadScores:
-    """Every head ranked over all pairs. Raises: as `heads`."""
+    """Rank every head over all pairs. Raises: as `heads`."""
     if per_pair is None:
         with call.open_model() as scanner:
             return rank_pairs_with(scanner, call, state)
@@ -91,7 +91,7 @@ def rank_pairs(call: Call, state: Path | None = None, per_pair: Path | None = No
 
 
 def rank_pairs_with(scanner: Scanner, call: Call, state: Path | None = None, take: OnPairs | None = None) -> HeadScores:
-    """Every head of an open model ranked over all pairs; what says of each pair is given to `take`."""
+    """Rank every head of an open model over all pairs; `take` receives the sums of each pair."""
     from attnscan.scan.local import finish_scan
 
     result = finish_scan(scanner, run_scan(scanner, call.pairs, state, take), on_pairs=take)
@@ -112,8 +112,8 @@ def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
         is_announced, scoring = True, seconds * (total - start) / read_so_far
         asking = 1 if scanner.measure is None else 3  # which words are predictive takes up to twice as long
         if asking * scoring >= _LONG:
-            alone = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
-            note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{alone}")
+            shorter = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
+            note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{shorter}")
 
     return step
 
@@ -127,7 +127,7 @@ def run_scan(
     doing: str = "scoring pairs",
     total: int | None = None,
 ) -> ScanState:
-    """The state after all pairs; where a file keeps it, that is gone on from, and an interrupted scan leaves it there.
+    """Score all pairs and return the state; a file resumes a scan, and keeps the state of an interrupted one.
 
     `total` is how many pairs there are, if that is known.
     Raises: as `heads`.
@@ -141,26 +141,26 @@ def run_scan(
     total = total or pairs.how_many()
     scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or 0))
     scanner.tell(doing, reached.seen.read, total)
-    when = time.monotonic()
+    saved_at = time.monotonic()
 
-    def keep(now: ScanState, every: float = _SAVE_EVERY) -> None:
-        nonlocal reached, saved, when
+    def keep(now: ScanState, interval: float = _SAVE_EVERY) -> None:
+        nonlocal reached, saved, saved_at
         reached = now
-        if path is not None and now is not saved and now.sums and time.monotonic() - when > every:
+        if path is not None and now is not saved and now.sums and time.monotonic() - saved_at > interval:
             save_state(path, now, scanner)
-            saved, when = now, time.monotonic()
+            saved, saved_at = now, time.monotonic()
 
-    how: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
+    arguments: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
     try:
-        rest = skip_seen(pairs.read(), reached.seen)
+        unseen = skip_seen(pairs.read(), reached.seen)
         if scanner.options.engine == "ray":
             from attnscan.scan import ray
 
-            reached = ray.scan(scanner, rest, reached, pairs.skips, **how)
+            reached = ray.scan(scanner, unseen, reached, pairs.skips, **arguments)
         else:
-            reached = scan(scanner, rest, reached, pairs.skips, on_pairs=take, **how)
+            reached = scan(scanner, unseen, reached, pairs.skips, on_pairs=take, **arguments)
     finally:
-        keep(reached, every=-1)
+        keep(reached, interval=-1)
     return reached
 
 

@@ -1,4 +1,4 @@
-"""What `import attnscan` offers for one input: what heads do, their weights, and what the model predicts by what."""
+"""What `import attnscan` offers for one input: what heads do, their weights, and which words help to predict which."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def classify(
     if tokens is not None and weights is None:
         weights = ()  # as models without attention show it
     if (a is not None) + (pairs is not None) + (weights is not None) != 1:
-        what = "no input was" if a is pairs is weights is None else "several inputs were"
-        raise OptionError(f"{what} given", "give a sentence, or two, or --weights FILE.npz")
+        inputs = "no input was" if a is pairs is weights is None else "several inputs were"
+        raise OptionError(f"{inputs} given", "give a sentence, or two, or --weights FILE.npz")
     path = file_to_write(save_weights)
     if path is not None:
         if a is None or options.get("by") == "carried":
@@ -128,7 +128,7 @@ def _by_weights(
 ) -> HeadScores:
     """Classify saved weights; a bad file is refused before torch is imported.
 
-    Raises: OptionError for what are none, or for options of a model; WeightsError.
+    Raises: OptionError for weights without tokens, or for options of a model; WeightsError.
     """
     check_no_reading(call.reading)
     if call.model is not None or call.alignments is not None:

@@ -1,6 +1,6 @@
 """What `import attnscan` offers to study heads: how they make their patterns, what they are worth, which are alike.
 
-What it offers to look up stands here, too: the patterns, the models that can run now, and what a checkpoint is.
+Lists to look things up in stand here, too: the patterns, the models that can run now, and what a checkpoint is.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def explain(
     Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    wanted, many = () if pattern is None else (pattern,), a is None
+    wanted, over_pairs = () if pattern is None else (pattern,), a is None
     call = Call("explain", {"predictive": "off", **options}, a, b, pairs, heads=heads, pattern=wanted)
     name, pair = call.names[0] if call.names else None, call.pairs.single
-    if token is not None and many:
+    if token is not None and over_pairs:
         raise OptionError("--token is a token of one input", "give its sentence")
-    if name == "predictive" and (many or call.options.attention != "encoder" or call.options.predictive == "off"):
+    if name == "predictive" and (over_pairs or call.options.attention != "encoder" or call.options.predictive == "off"):
         raise OptionError(
             "predictive is explained by one input, of an encoder's attention",
             "give a sentence and --predictive auto, or another --pattern",
         )
-    if many:
+    if over_pairs:
         call.decide(predictive="off")
     with call.open_model() as scanner:
-        scanner.tell("explaining heads by pairs" if many else "explaining heads")
+        scanner.tell("explaining heads by pairs" if over_pairs else "explaining heads")
         from attnscan.studies import explanation
 
         selected = scanner.grid().select(str(call.heads))
@@ -126,12 +126,12 @@ def head(
         ranking = _of_all_heads(scanner, call)
         from attnscan.studies.card import cards
 
-        made = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
+        head_cards = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
         if ablate:
-            losses = (_ablated(scanner, call, AblationRequest(heads=card.head.name)) for card in made)
-            made = tuple(replace(card, ablation=lost) for card, lost in zip(made, losses, strict=True))
+            losses = (_ablated(scanner, call, AblationRequest(heads=card.head.name)) for card in head_cards)
+            head_cards = tuple(replace(card, ablation=lost) for card, lost in zip(head_cards, losses, strict=True))
         syntax = None if trees is None else _against_trees(scanner, *trees)
-    return Cards(tuple(replace(card, syntax=syntax) for card in made), html=cards_html)
+    return Cards(tuple(replace(card, syntax=syntax) for card in head_cards), html=cards_html)
 
 
 def _of_all_heads(scanner: Scanner, call: Call) -> HeadScores:
@@ -250,16 +250,16 @@ def compare(
     """
     check_known("match", match, get_args(Match))
     check_within("least", least, Option("a difference of scores"), whole=False)
-    how: dict[str, Any] = {"pattern": pattern, "heads": heads, "predictive": "off"}
+    shared: dict[str, Any] = {"pattern": pattern, "heads": heads, "predictive": "off"}
     models = [{"model": model_a, "tokenizer": tokenizer_a}, {"model": model_b, "tokenizer": tokenizer_b}]
-    first, second = calls = [Call("compare", {**options, **model}, pairs=pairs, **how) for model in models]
+    first, second = calls = [Call("compare", {**options, **model}, pairs=pairs, **shared) for model in models]
     if "predictive" in first.names:
         raise OptionError(
             "predictive cannot be compared: each model is asked by itself which words predict which",
             "choose another --pattern",
         )
     for call in calls:
-        call.decide(patterns=tuple(known for known in call.options.patterns if known.target is not None))
+        call.decide(patterns=tuple(candidate for candidate in call.options.patterns if candidate.target is not None))
     first.pairs.ready()
     with open_models(first, second) as (scanner_a, scanner_b):
         if first.heads is not None:
@@ -298,16 +298,16 @@ def syntax(
     call = Call("syntax", {"on_long": "error", **options}, predictive="off")
     call.options, keeping = call.options.of_trees(subtypes=subtypes), state_file(state)
     trees = _trees(treebank, options, relation, subtypes=subtypes)
-    others = None if held is None else _trees(held, options, subtypes=subtypes)
+    held_trees = None if held is None else _trees(held, options, subtypes=subtypes)
     with call.open_model() as scanner:
         result = _against_trees(scanner, *trees, keeping)
-        return result if others is None else replace(result, held=_against_trees(scanner, *others))
+        return result if held_trees is None else replace(result, held=_against_trees(scanner, *held_trees))
 
 
 def _trees(
     treebank: Pairs, options: Mapping[str, Any], relation: str | None = None, *, subtypes: bool = False
 ) -> tuple[PairsInput, int]:
-    """A treebank, read once before a model is loaded in vain, and how many sentences it has. Raises: as `syntax`."""
+    """Read a treebank before a model is loaded in vain; return it and its number of sentences. Raises: as `syntax`."""
     from attnscan.scan.local import check_trees
 
     pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
@@ -318,19 +318,19 @@ def _trees(
 
 
 def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None) -> Syntax:
-    """Every head held against one treebank. Raises: as `syntax`."""
+    """Compare every head with one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
     result = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count).syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW:
-        few = counted(result.sentences, "sentence is", "sentences are")
-        warn(f"{few} few: below {FEW}, results may not hold in other texts")
+        subject = counted(result.sentences, "sentence is", "sentences are")
+        warn(f"{subject} few: below {FEW}, results may not hold in other texts")
     return result
 
 
 def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any]) -> TreesRead:
-    """Every head on some sentences of a treebank, and held against all. Raises: SelectionError; as `syntax`."""
+    """Score every head on sentences of a treebank, and compare it with all. Raises: as `syntax`; SelectionError."""
     check_no_reading({name: options[name] for name in READING if name in options and name != "skip_bad"})
     call = Call("report", options, many=False)
     numbers = () if sentences is None else sentence_numbers(sentences)

@@ -55,17 +55,17 @@ def report(
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=10_000), whole=False)
     path = file_to_write(output)
-    many, kind = a is None and weights is None, options.get("attention")
+    over_pairs, kind = a is None and weights is None, options.get("attention")
     if window is not None and kind in ("cross", "all"):
         raise OptionError("--window is for the page of one text", "leave it out")
     if heads is not None and kind == "all":
         raise OptionError("--heads is of one kind of attention", "name encoder, decoder or cross as --attention")
     if treebank is None and sentences is not None:
         raise OptionError("--sentences is for --treebank", "name a treebank, or leave it out")
-    if treebank is not None and not (many and pairs is None):
+    if treebank is not None and not (over_pairs and pairs is None):
         raise OptionError("several things were given to look at", "give --treebank alone")
     of_one_input = window is not None or not neurons or kind not in (None, "encoder")
-    if many and (of_one_input or (heads is not None and treebank is None)):
+    if over_pairs and (of_one_input or (heads is not None and treebank is None)):
         raise OptionError("--heads, --window, --no-neurons and --attention are for one input's page", "leave them out")
     keep = Selection(window=parse_window(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
@@ -76,10 +76,10 @@ def report(
 
     progress_of(options.get("progress"))("writing the page", None, None)
     look = PageOptions(heads, neurons, size and size * 1e6)
-    made = trees_page(trees, look) if trees else page(results, look)
+    written = trees_page(trees, look) if trees else page(results, look)
     if path is not None:
-        write_file(path, made.html.encode())
-    return made
+        write_file(path, written.html.encode())
+    return written
 
 
 def plot(
@@ -128,12 +128,12 @@ def plot(
 
     if kind not in (None, "map", "scores", "layers"):
         options = {**options, "predictive": "off"}  # weights alone are drawn
-    named = None if heads is None else heads_written(heads)
-    keep = Selection(named, window=parse_window(window), is_drawn=True) if kind == "head" else False
+    head_names = None if heads is None else heads_written(heads)
+    keep = Selection(head_names, window=parse_window(window), is_drawn=True) if kind == "head" else False
     (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=kind in (None, "map", "profile"))
     progress_of(options.get("progress"))("drawing", None, None)
     patterns = None if pattern is None else list_texts("pattern", pattern)
-    drawn = picture(result, kind, file_format, width, heads=named, lines=lines, patterns=patterns)
+    drawn = picture(result, kind, file_format, width, heads=head_names, lines=lines, patterns=patterns)
     if path is not None:
         write_file(path, drawn)
     return drawn

@@ -74,8 +74,8 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        kept = "; run the same command to resume" if params.get("state") else COULD_KEEP if "state" in params else ""
-        line, code = f"interrupted{kept}", 130
+        advice = "; run the same command to resume" if params.get("state") else COULD_KEEP if "state" in params else ""
+        line, code = f"interrupted{advice}", 130
     except Exception as error:
         if not out_of_memory(error):
             raise
@@ -87,12 +87,12 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
 
 
 class _Commands(TyperGroup):
-    """The commands together; what a user can mend is one line."""
+    """All commands; an error that a user can mend is one line."""
 
-    def make_context(self, *args: Any, **named: Any) -> Any:
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read what stands before the command."""
         with report_errors("attnscan", {}):
-            return super().make_context(*args, **named)
+            return super().make_context(*args, **kwargs)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command by its name."""
@@ -111,7 +111,7 @@ class _Command(TyperCommand):
     """A command by its name; all else is imported when it is run, asked for help, or completed."""
 
     def load(self) -> Any:
-        """Find out what it takes: its own options, and those that it shares with others."""
+        """Read its parameters: its own, and those that it shares with other commands."""
         from attnscan.cli.options import make_command, shared_params
 
         group = next(heading for heading, commands in LISTED.items() if self.name in commands)
@@ -120,13 +120,13 @@ class _Command(TyperCommand):
         self.params = [*self._run.params, *shared_params(str(self.name))]
         return self
 
-    def make_context(self, *args: Any, **named: Any) -> Any:
-        """Begin to run it: first of all, find out what it takes."""
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read its parameters, and parse what was typed."""
         with report_errors(f"attnscan {self.load().name}", {}):
-            return super().make_context(*args, **named)
+            return super().make_context(*args, **kwargs)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, and the options in groups; those that few need, where all are asked for."""
+        """Write the arguments, and the options in groups; rare options for --help-all alone."""
         from attnscan.cli.options import RARE, grouped
 
         rare = () if ctx.meta.get("help_all") else RARE
@@ -140,7 +140,7 @@ class _Command(TyperCommand):
                     formatter.write_dl([params[name].get_help_record(ctx) for name in names], col_max=26)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it."""
+        """Run the command."""
         from attnscan.cli.output import check_overwrites
 
         with report_errors(f"attnscan {self.name}", ctx.params):

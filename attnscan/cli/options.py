@@ -1,4 +1,4 @@
-"""The options of the commands, each declared once, and what they are called where the library takes them.
+"""The options of the commands, each declared once, and the arguments of the library that they become.
 
 An option that is not given is None or False, so that the library's own default counts.
 """
@@ -24,14 +24,14 @@ def flag(name: str, about: str) -> Any:
     return typer.Option(name, help=about)
 
 
-def option(about: str, metavar: str | None = None, **how: Any) -> Any:
-    """An option with a value, which is called as the parameter."""
-    return typer.Option(metavar=metavar, help=about, **how)
+def option(about: str, metavar: str | None = None, **settings: Any) -> Any:
+    """An option with a value, named as its parameter."""
+    return typer.Option(metavar=metavar, help=about, **settings)
 
 
-def argument(about: str, metavar: str, **how: Any) -> Any:
-    """A value that is told by its place."""
-    return typer.Argument(metavar=metavar, help=about, show_default=False, **how)
+def argument(about: str, metavar: str, **settings: Any) -> Any:
+    """A positional value."""
+    return typer.Argument(metavar=metavar, help=about, show_default=False, **settings)
 
 
 A = Annotated[str | None, argument("Sentence A.", "A")]
@@ -77,7 +77,7 @@ _COMMANDS: dict[str, str] = {
     "signature": f"{_RUN} compare",
     **dict.fromkeys(("format", "csv", "decimal_comma", "output"), f"{_RUN} compare patterns models"),
 }
-"""Options that are none of a scan, and the commands that have them."""
+"""Options that are not of a scan, and the commands that have them."""
 _ALL_KINDS = ("classify", "heads", "report", "serve")  # commands that read all kinds of attention at once
 _OFF = ("show", "explain", "head", "serve")  # commands that ask for no predictive words by themselves
 _ATTENTION = (
@@ -86,9 +86,9 @@ _ATTENTION = (
 )
 
 
-def _parameter(name: str, kind: Any, metavar: str | None, about: str, **how: Any) -> Parameter:
+def _parameter(name: str, kind: Any, metavar: str | None, about: str, **settings: Any) -> Parameter:
     flags = [f"--{name.replace('_', '-')}", *filter(None, [_SHORT.get(name)])]
-    option_info = typer.Option(*flags, metavar=metavar, help=about, **how)
+    option_info = typer.Option(*flags, metavar=metavar, help=about, **settings)
     is_flag, optional = kind is bool, kind if kind is bool else kind | None
     annotation: Any = Annotated[optional, option_info]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
@@ -109,20 +109,20 @@ def _declared_option(name: str, command: str) -> Parameter:
         default = "off"
     if default not in (None, True, False) and "[default" not in about:
         about += f" [default: {default}]"
-    how = {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
+    bounds = {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
     kind = str if name in ("columns", "id") else kind
     metavar = None if "Literal" in str(kind) else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
-    return _parameter(name, kind, metavar, about, **how)
+    return _parameter(name, kind, metavar, about, **bounds)
 
 
 def shared_params(command: str) -> list[Any]:
     """The options that a command shares with others, as Typer reads them."""
-    taken = [*SCAN.get(command, ()), *(name for name, commands in _COMMANDS.items() if command in commands.split())]
-    taken += ["alignments"] if "attention" in taken else []
-    parameters = [_parameter(name, *_OTHERS[name]) for name in _OTHERS if name in taken]
-    parameters += [_declared_option(name, command) for name in _DECLARED if name in taken and name != "header"]
-    how = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit.")
-    help_all = Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, how])
+    names = [*SCAN.get(command, ()), *(name for name, commands in _COMMANDS.items() if command in commands.split())]
+    names += ["alignments"] if "attention" in names else []
+    parameters = [_parameter(name, *_OTHERS[name]) for name in _OTHERS if name in names]
+    parameters += [_declared_option(name, command) for name in _DECLARED if name in names and name != "header"]
+    option_info = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit.")
+    help_all = Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option_info])
 
     def declares(**_: Any) -> None:
         """Declares the options."""
@@ -141,10 +141,10 @@ def _show_all(ctx: Any, wanted: bool) -> None:
 
 
 def make_command(function: Callable[..., None]) -> Any:
-    """A function as Typer reads it: what it takes, and what calls it."""
-    alone = typer.Typer(add_completion=False)
-    alone.command()(function)
-    return typer.main.get_command(alone)
+    """Make a command of Typer from a function."""
+    single = typer.Typer(add_completion=False)
+    single.command()(function)
+    return typer.main.get_command(single)
 
 
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
@@ -176,8 +176,8 @@ def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, lis
 
 def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Turn a command's parameters into arguments of its library function; those that were not given are left out."""
-    taken = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
-    values = {name: value for name in taken if (value := params.get(name)) not in (None, (), []) and value is not False}
+    names = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
+    values = {name: value for name in names if (value := params.get(name)) not in (None, (), []) and value is not False}
     values |= {name: False for name in ("related", "neurons", "header") if params.get(f"no_{name}")}
     values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
     if "columns" in values:
@@ -185,9 +185,9 @@ def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def call(command: str, params: Mapping[str, Any], **more: Any) -> Any:
-    """Call a command's function of the library with what was given and `more`, under a bar."""
-    arguments = arguments_of(command, params) | more
+def call(command: str, params: Mapping[str, Any], **extra: Any) -> Any:
+    """Call a command's function of the library with its parameters and `extra` arguments, under a bar."""
+    arguments = arguments_of(command, params) | extra
     with running() as progress:
         return getattr(attnscan, command)(**arguments, progress=progress)
 

@@ -1,6 +1,6 @@
 """What a user sees: a result, on standard output or in a file, whole or not at all; lines and a bar on standard error.
 
-Above a screen stands what was asked about, and below it a command that may be typed next.
+Above a screen stands its input, and below it a command to try next.
 No file that a run writes may overwrite one that it reads.
 """
 
@@ -59,13 +59,13 @@ def check_overwrites(params: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter if a run would write over a file that it reads, or write two files in one."""
     read = [params.get(name) for name in READ]
     names = [str(name) for value in read if value for name in (value if isinstance(value, list) else [value])]
-    taken = [path for name in names for path in _files_read(name)]
+    used = [path for name in names for path in _files_read(name)]
     for path in (Path(params[name]) for name in WRITTEN if params.get(name) is not None):
-        for other in taken:
+        for used_path in used:
             with suppress(OSError, ValueError):  # one is not there, or can never be
-                if path == other or path.samefile(other):
+                if path == used_path or path.samefile(used_path):
                     raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-        taken += [path] if str(path) != os.devnull else []
+        used += [path] if str(path) != os.devnull else []
 
 
 def _files_read(name: str) -> list[Path]:
@@ -88,7 +88,7 @@ class Output:
     decimal_comma: bool = False
     """Whether CSV and TSV have a comma in their numbers."""
     signature: Path | None = None
-    """A file for what JSON says of a result beside its rows."""
+    """A file for the signature of a result: model, versions, options and input hash."""
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -109,11 +109,11 @@ class Output:
         view: View,
         *,
         above: Sequence[str] = (),
-        then: Sequence[str] = (),
+        suggestion: Sequence[str] = (),
         draw: Callable[[Any], bytes] | None = None,
         document: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """Write a result: its table, its screen between some lines `above` and a command that may be typed next.
+        """Write a result: its table, its screen between some lines `above` and a command to try next, the `suggestion`.
 
         `draw` makes a picture of it, and `document` is what JSON holds in place of the table.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
@@ -125,7 +125,7 @@ class Output:
         elif document is not None and self.format == "json":
             content = render_object(document())
         elif self.format == "table":
-            content = self._screen(view, above, then)
+            content = self._screen(view, above, suggestion)
         else:
             content = render(frame(), self.format, decimal_comma=self.decimal_comma)  # type: ignore[arg-type]
         if self.path is None:
@@ -133,8 +133,8 @@ class Output:
         else:
             write_file(self.path, content)
 
-    def _screen(self, view: View, above: Sequence[str], then: Sequence[str]) -> bytes:
-        """A screen; what to try next is left out of files."""
+    def _screen(self, view: View, above: Sequence[str], suggestion: Sequence[str]) -> bytes:
+        """Render a screen; files have no command to try next."""
         from rich.console import Console, Group
         from rich.text import Text
 
@@ -143,13 +143,13 @@ class Output:
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
         lines = [Text(plain(line), no_wrap=True, overflow="ellipsis") for line in above]
-        shown = view(width)
-        screen = Group(*lines, *(shown if isinstance(shown, Iterator) else [shown]))
+        parts = view(width)
+        screen = Group(*lines, *(parts if isinstance(parts, Iterator) else [parts]))
         if self.path is not None:
             return rendered(screen, width).encode()
         text = rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color)
-        typed = shlex.join(["attnscan", *then])
-        if then and plain(typed) == typed:
+        typed = shlex.join(["attnscan", *suggestion])
+        if suggestion and plain(typed) == typed:
             text += f"\nNext: {typed}\n"  # unbroken, so that it can be pasted from a terminal of any width
         return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 
@@ -200,7 +200,7 @@ def input_lines(params: Mapping[str, Any], count: int = 0) -> list[str]:
 def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
     """The words of a command to try next, on the same input or pairs by the same model.
 
-    None where standard input is gone, or an address holds what is secret.
+    Empty where standard input has been read, or an address holds a secret.
     """
     pairs = params.get("pairs") or ()
     if any(shown(path) != path for path in pairs):
@@ -242,7 +242,7 @@ def running(doing: str = "") -> Iterator[OnProgress | None]:
 
 @contextmanager
 def _bar(doing: str) -> Iterator[OnProgress]:
-    """A bar from the first moment on, until all is done."""
+    """Show a bar from the first moment on, until the work is done."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column

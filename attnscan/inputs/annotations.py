@@ -104,8 +104,8 @@ def _spans(words: Sequence[_Line], surface: Sequence[tuple[_Line, int]], text: s
         for part in parts:
             spans.append((at, at + len(part)))
             at += len(part)
-    if rest := text[at:].strip():
-        raise bad_record(words[-1].where, f"the text goes on with {rest[:20]!r} after all forms")
+    if tail := text[at:].strip():
+        raise bad_record(words[-1].where, f"the text goes on with {tail[:20]!r} after all forms")
     return spans
 
 
@@ -168,13 +168,13 @@ def link_words(pair: Pair, line: str) -> Pair:
     return Pair(source, Sentence(target.text, target.words, tags))
 
 
-def copy_links(pair: Pair, other: Pair) -> Pair:
+def copy_links(pair: Pair, linked: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
     spaced = pair.by_spaces
-    counts, other_counts = ([len(text.words or ()) for text in texts.sentences] for texts in (spaced, other))
+    counts, other_counts = ([len(text.words or ()) for text in texts.sentences] for texts in (spaced, linked))
     if counts != other_counts:
         return pair
-    return Pair(spaced.sentences[0], replace(spaced.sentences[1], tags=other.sentences[1].tags))
+    return Pair(spaced.sentences[0], replace(spaced.sentences[1], tags=linked.sentences[1].tags))
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
@@ -190,5 +190,5 @@ def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
     links, first = dict(links_of(encoded.pair)), encoded.unit[encoded.source]
     words = list(enumerate(encoded.unit_words))
     return tuple(
-        (unit, key) for unit, word in words[first:] for key, other in words[:first] if other in links.get(word, ())
+        (unit, key) for unit, word in words[first:] for key, linked in words[:first] if linked in links.get(word, ())
     )

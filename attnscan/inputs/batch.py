@@ -133,12 +133,11 @@ class EncodedBatch:
     @cached_property
     def word_number(self) -> Tensor:
         """The number in its sentence of the given word that each unit is of, else NO_WORD. Shape: [batch, unit]."""
-        return _padded([encoded.unit_words for encoded in self.inputs], NO_WORD, self.word.shape[1]).to(
-            self.word.device
-        )
+        rows = [encoded.unit_words for encoded in self.inputs]
+        return _padded(rows, NO_WORD, self.word.shape[1]).to(self.word.device)
 
     def tags(self, name: str) -> list[list[Tag]]:
-        """What a tag says of each unit: of the given word that it is of; None for others. Shape: [batch][unit]."""
+        """The value of a tag for each unit: of the given word that it is of; None for others. Shape: [batch][unit]."""
         rows = [encoded.tags(name) for encoded in self.inputs]
         return [[*row, *[None] * (self.word.shape[1] - len(row))] for row in rows]
 
@@ -147,8 +146,8 @@ class EncodedBatch:
 
     def _both(self, mask: Tensor) -> Tensor:
         """Where query and key are of the mask, and the query may see the key."""
-        both = mask[:, self.queries, None] & mask[:, None, self.keys]
-        return both if self.visible is None else both & self.visible
+        cells = mask[:, self.queries, None] & mask[:, None, self.keys]
+        return cells if self.visible is None else cells & self.visible
 
     def under(
         self, visible: Tensor, inputs: slice = slice(None), rows: slice = slice(None), columns: slice = slice(None)
@@ -176,7 +175,7 @@ class EncodedBatch:
         return counts[..., :width][..., units] > 0, units
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-        """What `do` makes of every tensor, by the names of the fields."""
+        """Apply `do` to every tensor; return the results by the names of the fields."""
         values = {member.name: getattr(self, member.name) for member in fields(self)}
         tensors = {name: do(value) for name, value in values.items() if isinstance(value, Tensor)}
         return {**tensors, "model_inputs": {name: do(values) for name, values in self.model_inputs.items()}}
@@ -359,7 +358,7 @@ class Relatedness:
         return high if high > usual + 1e-3 else math.inf  # all alike, or all at right angles; so it is with NaN
 
     def _seek(self, words: Collection[int]) -> None:
-        """Find the nearest words of some, where that is still to be done."""
+        """Find the nearest words of those that were not asked for before."""
         waiting = sorted(word for word in words if word not in self._nearest)
         for start in range(0, len(waiting), _TOGETHER):
             block = waiting[start : start + _TOGETHER]

@@ -162,9 +162,9 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
     # A tokenizer written in Python tells no sequence ids: what tells is where each sentence's own tokens are.
     ids = inputs["input_ids"]
     parts = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts]
-    whole = sum(map(len, parts)) + tokenizer.num_special_tokens_to_add(pair=len(parts) > 1)
-    if whole > len(ids):
-        cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
+    length = sum(map(len, parts)) + tokenizer.num_special_tokens_to_add(pair=len(parts) > 1)
+    if length > len(ids):
+        cut = {"num_tokens_to_remove": length - len(ids), "truncation_strategy": "longest_first"}
         parts = list(tokenizer.truncate_sequences(*parts, **cut)[: len(parts)])
     sentence, start = [SPECIAL] * len(ids), 0
     for number, part in enumerate(parts):
@@ -186,9 +186,9 @@ def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sides: Sequence[in
         places = [place for place, side in enumerate(sides) if side == number]
         parts = [match.span() for match in re.finditer(r"\S+", sentence.text)]
         texts = [sentence.text[slice(*part)] for part in parts]
-        alone = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in texts]
+        ids_of_parts = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in texts]
         words_in = [sum(first < end and start < last for first, last in sentence.words or ()) for start, end in parts]
-        pieces = [(piece, part) for part_ids, part in zip(alone, parts, strict=True) for piece in part_ids]
+        pieces = [(piece, part) for part_ids, part in zip(ids_of_parts, parts, strict=True) for piece in part_ids]
         if max(words_in, default=0) > 1 or [piece for piece, _ in pieces[: len(places)]] != [ids[i] for i in places]:
             return ()
         for place, (_, part) in zip(places, pieces, strict=False):
@@ -234,8 +234,8 @@ def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[
     decode = _byte_level_decoder(tokenizer)
     written = read.tokens if decode is None else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
     texts = []
-    for _, (first, *others) in groupby(range(len(numbers)), numbers.__getitem__):
-        pieces = [written[place] for place in (first, *others)]
+    for _, (first, *following) in groupby(range(len(numbers)), numbers.__getitem__):
+        pieces = [written[place] for place in (first, *following)]
         if read.words and read.words[first] != NO_WORD:
             texts.append(sentences[read.sentence[first]].word(read.words[first]))
         else:
@@ -257,13 +257,13 @@ def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[
 
 
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
+    """The texts of some tokens, by their ids, written as those of inputs are; `#1` and the like of what is no token."""
     tokens = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
     return tuple(decode_tokens(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
 
 
 def decode_tokens(tokenizer: Any, tokens: list[str]) -> list[str]:
-    """What some tokens say: byte-level ones decoded, unless they end inside a character."""
+    """The texts of some tokens: byte-level ones decoded, unless they end inside a character."""
     if (decode := _byte_level_decoder(tokenizer)) is None:
         return tokens
     texts = [decode([token]) for token in tokens]
@@ -277,7 +277,7 @@ def _byte_level_decoder(tokenizer: Any) -> Any:
 
 
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
-    """What to tell of how inputs were read: special tokens that were typed, and runs without spaces as one word."""
+    """Note how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
     words = (zip(encoded.tokens, encoded.sentence, strict=True) for encoded in inputs)
     typed = dict.fromkeys(token for token, side in chain.from_iterable(words) if side >= 0 and token in special)
@@ -292,6 +292,6 @@ def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     if typed:
         notes.append(f"special tokens to the model, and words to attnscan: {', '.join(typed)} in the text")
     if runs:
-        named = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in list(runs)[:_NAMED])
-        notes.append(f"one word, since no space divides it: {named} (put spaces between words and pass --words spaces)")
+        texts = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in list(runs)[:_NAMED])
+        notes.append(f"one word, since no space divides it: {texts} (put spaces between words and pass --words spaces)")
     return notes

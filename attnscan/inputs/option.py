@@ -13,7 +13,7 @@ LARGEST = 2**63 - 1  # that an option takes: what counts in a tensor, and seeds 
 
 @dataclass(frozen=True)
 class Option:
-    """How a field of an options object is asked for: the command line, the library and the checks read it here."""
+    """How users set a field of an options object: the command line, the library and the checks read it here."""
 
     about: str
     """What it does, as help says it."""
@@ -26,7 +26,7 @@ class Option:
 
 
 class Declared(NamedTuple):
-    """A field of an options object that can be asked for."""
+    """A field of an options object that users can set."""
 
     kind: Any
     """Its type, without the `Option`."""
@@ -36,7 +36,7 @@ class Declared(NamedTuple):
 
 @cache
 def declared(options: Any) -> Mapping[str, Declared]:
-    """The fields of a class of options that can be asked for, by their names."""
+    """The fields of a class of options that users can set, by their names."""
     hints = get_type_hints(options, include_extras=True)
     marked = {
         field: get_args(hints[field.name]) for field in fields(options) if get_origin(hints[field.name]) is Annotated
@@ -65,5 +65,5 @@ def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:
     least, most = option.least or 0, LARGEST if option.most is None else option.most
     is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not is_number or not value <= most or not value >= least:
-        what, bound = "a whole number" if whole else "a number", "2**63" if option.most is None else f"{most:g}"
-        raise OptionError(f"{name} is {value!r:.60}", f"give {what}, from {least:g} to {bound}")
+        kind, bound = "a whole number" if whole else "a number", "2**63" if option.most is None else f"{most:g}"
+        raise OptionError(f"{name} is {value!r:.60}", f"give {kind}, from {least:g} to {bound}")

@@ -231,7 +231,7 @@ def _is_quoted(sample: Sequence[str], separator: str) -> bool | None:
 
 
 def _parse_json(text: str, where: str) -> Any:
-    """What a JSON text says, or a PairsError for what is none."""
+    """The value of a JSON text, or a PairsError if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # also a number of more than 4,300 digits, or lists within lists

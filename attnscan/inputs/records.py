@@ -108,7 +108,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _as_text(cell: Any) -> str | None:
-    """An id or a label, what is no Unicode in it replaced; None for a missing one."""
+    """An id or a label as text, with invalid Unicode replaced; None for a missing one."""
     return None if _is_missing(cell) else str(cell).encode(errors="replace").decode()
 
 

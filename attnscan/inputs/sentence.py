@@ -42,7 +42,7 @@ class Sentence:
     text: str
     """What the model reads."""
     words: Sequence[Span] | None = None
-    """Which characters each word is, as a slice of the text, perhaps an empty one; None if nobody says."""
+    """Which characters each word is, as a slice of the text, perhaps an empty one; None if unknown."""
     tags: Mapping[str, Sequence[Tag]] = field(default_factory=dict, hash=False)
     """By their names, each with one value a word."""
 
@@ -107,15 +107,15 @@ class Pair:
     sentences: tuple[Sentence, ...]
 
     def __init__(self, a: Text, b: Text | None = None) -> None:
-        given = (a,) if b is None else (a, b)
-        for name, text in zip("AB", given, strict=False):
+        texts = (a,) if b is None else (a, b)
+        for name, text in zip("AB", texts, strict=False):
             if not isinstance(text, Text):
                 raise InputError(
                     f"sentence {name} is of the class {type(text).__name__}, and not text",
                     "give a text; pairs= takes many inputs",
                 )
         object.__setattr__(
-            self, "sentences", tuple(text if isinstance(text, Sentence) else Sentence(text) for text in given)
+            self, "sentences", tuple(text if isinstance(text, Sentence) else Sentence(text) for text in texts)
         )
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():
@@ -193,9 +193,9 @@ class Record:
     place: Place = Place()
 
 
-def bad_record(where: str, why: str) -> PairsError:
+def bad_record(where: str, reason: str) -> PairsError:
     """The error for a record that `--skip-bad` would skip."""
-    return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
+    return PairsError(f"{where}: {reason}", "correct it, or pass --skip-bad to go on without it")
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class EncodedInput:
     units: tuple[str, ...] = ()
     """The text of each unit; where it is not given, its tokens' texts joined."""
     source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; those of the target behind ask."""
+    """Of cross attention, how many tokens are the source's, which are keys; the target's behind them are queries."""
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
     number: int = 0
@@ -278,13 +278,13 @@ class EncodedInput:
         )
 
     def tags(self, name: str) -> list[Tag]:
-        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others."""
+        """The value of a tag for each unit: of the given word that it is or is a piece of; None for all others."""
         sentences = self.pair.sentences if self.pair else (Sentence(""),)
         for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
                 what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
-                known = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
-                raise InputError(what, nearest(name, sentence.tags, known))
+                hint = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
+                raise InputError(what, nearest(name, sentence.tags, hint))
         units = zip(self.unit_sentence, self.unit_words, strict=True)
         return [None if word == NO_WORD else sentences[side].tags[name][word] for side, word in units]
 

@@ -110,8 +110,8 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
     except OSError as error:
         raise WeightsError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
-        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise WeightsError(f"{path} is not a valid .npz file: {why}", _REMEDY) from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise WeightsError(f"{path} is not a valid .npz file: {reason}", _REMEDY) from None
 
 
 def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
@@ -126,9 +126,9 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     if kind == "encoder" and ("attention" in arrays or array not in arrays):
         array = "attention"
     if array not in arrays:
-        others = " or ".join(known for known in _TEXTS if f"{known}_attention" in arrays)
+        kinds = " or ".join(text for text in _TEXTS if f"{text}_attention" in arrays)
         remedy = "leave out --attention" if "attention" in arrays else _REMEDY
-        raise WeightsError(f"has no array '{array}'", f"give --attention {others}" if others else remedy)
+        raise WeightsError(f"has no array '{array}'", f"give --attention {kinds}" if kinds else remedy)
     attention = _attention(arrays, array)
     texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":

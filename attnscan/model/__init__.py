@@ -1,6 +1,6 @@
 """Somebody else's model: find it, load it, run it, look inside.
 
-sources.py  what a model's name means; which models can run now; what tells one from another of its name
+sources.py  what a model's name means; which models can run now; their fingerprints
 loading.py  a source, or a caller's model, to a loaded model, its tokenizer and device; languages; task heads
 running.py  run a model and put it back; its failures and calls of attention; what memory allows; work side by side
 tap.py      attention, layer by layer, as blocks to a consumer; a consumer that keeps one input's

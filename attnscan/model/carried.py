@@ -69,7 +69,7 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
     triangles = dict[int, Tensor]()  # by parameter: ALBERT has one projection for all layers
     with _Finder() as finder:
         tap.output(inputs, finder.fill)
-    for layer, (given, weights) in enumerate(zip(finder.given, finder.weights, strict=True)):
+    for layer, (output, weights) in enumerate(zip(finder.given, finder.weights, strict=True)):
         if len(weights) != 1:
             raise CaptureError(
                 f"what heads of the architecture {type(tap.model).__name__} carry cannot be computed: "
@@ -79,7 +79,7 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
         ((parameter, weight),) = weights
         if id(parameter) not in triangles:
             check_finite(weight, "the output projection's weights")
-            slices = weight.detach().reshape(given.shape[2], -1, weight.shape[1])
+            slices = weight.detach().reshape(output.shape[2], -1, weight.shape[1])
             triangle = torch.linalg.qr(slices.double().cpu().mT, mode="r").R.mT
             triangles[id(parameter)] = triangle.to(weight.device, torch.float32)
     return OutputProjections(tuple(triangles[id(weights[0][0])] for weights in finder.weights))
@@ -103,15 +103,15 @@ class _Finder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it was given."""
-        name, given = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
+        name, arguments = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
         if name == "linear":
-            self._look(given[0], given[1], given[1].mT)
+            self._look(arguments[0], arguments[1], arguments[1].mT)
         elif name == "addmm":  # GPT-2's Conv1D
-            self._look(given[1], given[2], given[2])
-        elif name == "einsum" and given[0] == "ibnd,hnd->ibh":  # XLNet's
-            self._look(given[1].transpose(0, 1), given[2], given[2].flatten(1).mT)
-        elif name in ("matmul", "__matmul__") and given[1].ndim == 2:  # Falcon's
-            self._look(given[0], given[1], given[1])
+            self._look(arguments[1], arguments[2], arguments[2])
+        elif name == "einsum" and arguments[0] == "ibnd,hnd->ibh":  # XLNet's
+            self._look(arguments[1].transpose(0, 1), arguments[2], arguments[2].flatten(1).mT)
+        elif name in ("matmul", "__matmul__") and arguments[1].ndim == 2:  # Falcon's
+            self._look(arguments[0], arguments[1], arguments[1])
         return func(*args, **(kwargs or {}))
 
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:

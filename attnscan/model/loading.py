@@ -54,7 +54,7 @@ class LoadedModel:
     """The model by which heads are scored: `model`, or on a CPU a copy in the half precision that was asked for."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
-    note: str = ""  # what to tell a user of how it was loaded
+    note: str = ""  # a line for the user on how it was loaded
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
 
@@ -101,8 +101,8 @@ class LoadedModel:
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
         limits = [self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", None)]
-        named = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
-        table = next((module for module in named if isinstance(module, torch.nn.Embedding)), None)
+        tables = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
+        table = next((module for module in tables if isinstance(module, torch.nn.Embedding)), None)
         if table is not None:  # RoBERTa counts positions from behind the padding token's
             limits.append(table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1))
         return int(min([most for most in limits if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
@@ -204,9 +204,9 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
         kind = t.AutoModelForSeq2SeqLM
     elif type(config) in t.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder:
         kind = t.AutoModelForMaskedLM
-    named = str(getattr(config, "transformers_weights", None) or "model.safetensors")
-    if not named.endswith((".safetensors", ".safetensors.index.json")):  # which `use_safetensors` lets pass
-        raise ValueError(f"it names the weights {named}, and only safetensors are read")
+    file_name = str(getattr(config, "transformers_weights", None) or "model.safetensors")
+    if not file_name.endswith((".safetensors", ".safetensors.index.json")):  # which `use_safetensors` lets pass
+        raise ValueError(f"it names the weights {file_name}, and only safetensors are read")
     model, info = from_checkpoint(kind, source, config=config, dtype=dtype)
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
@@ -215,10 +215,10 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
         _merge_adapter(model, source)
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     unused = sorted(name for name in info["unexpected_keys"] if not name.endswith(_BUFFERS) and "pooler" not in name)
-    for what, names in (("lacks", missing), ("holds, without a place in the model,", unused)):
+    for verb, names in (("lacks", missing), ("holds, without a place in the model,", unused)):
         if needed := _needed(names, model, attention):
             raise ModelError(
-                f"the checkpoint {source.name} {what} {counted(len(needed), 'weight')}: {', '.join(needed[:2])}",
+                f"the checkpoint {source.name} {verb} {counted(len(needed), 'weight')}: {', '.join(needed[:2])}",
                 "see that its config.json belongs to its weights, and that these were saved without a wrapper, whose "
                 "names begin with 'module.' or the like: model.module.save_pretrained(DIR)",
             )
@@ -311,13 +311,13 @@ def set_languages(tokenizer: Any, name: str, source: str | None, target: str | N
         return
     tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
     codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
-    known = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
-    knows = f"it knows {', '.join(known[:5])} and {max(0, len(known) - 5)} others"
+    languages = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
+    knows = f"it knows {', '.join(languages[:5])} and {max(0, len(languages) - 5)} others"
     for option, language in (("source", source), ("target", target)):
-        if language is not None and language.strip("_") not in known:
+        if language is not None and language.strip("_") not in languages:
             raise ModelError(
                 f"the tokenizer of {name} has no language {language!r} for --{option}-language",
-                nearest(language, known, knows),
+                nearest(language, languages, knows),
             )
     saved = getattr(tokenizer, "init_kwargs", {})
     if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
@@ -363,10 +363,10 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
 
 
 def has_own_head(model: Any, mapping: Any) -> bool:
-    """Whether a caller's model is transformers' own of a kind; nobody knows what the head of another class makes."""
+    """Whether a caller's model is transformers' own of a kind; what the head of another class computes is unknown."""
     config = model.config
-    known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
-    return known and type(model).forward.__module__.startswith("transformers.")
+    is_known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
+    return is_known and type(model).forward.__module__.startswith("transformers.")
 
 
 def adopt(
@@ -382,10 +382,10 @@ def adopt(
     """
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    for what, given, kind in (("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)):
-        if not isinstance(given, kind):
+    for argument, value, kind in (("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)):
+        if not isinstance(value, kind):
             raise ModelError(
-                f"{what} is of the class {type(given).__name__}, which is not a {what} of transformers",
+                f"{argument} is of the class {type(value).__name__}, which is not a {argument} of transformers",
                 "give a model, not wrapped (model.module), and tokenizer=AutoTokenizer.from_pretrained(...)",
             )
     tokenizer = copy.deepcopy(tokenizer)
@@ -415,8 +415,8 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
     encoder = encoder_of(model, name) if attention == "encoder" else model
     devices = {weights.device for weights in encoder.parameters()}
     if len(devices) != 1 or devices == {torch.device("meta")}:
-        where = ", ".join(sorted(map(str, devices))) or "nowhere"
-        raise DeviceError(f"the model's weights are not on one device, but on {where}", "move them: model.to('cpu')")
+        places = ", ".join(sorted(map(str, devices))) or "nowhere"
+        raise DeviceError(f"the model's weights are not on one device, but on {places}", "move them: model.to('cpu')")
     return LoadedModel(
         source=Source(name, ""),
         model=encoder,
@@ -432,7 +432,7 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
 def chosen_device(name: Device) -> torch.device:
     """The device of a name, or the fastest that is here. Raises: DeviceError if there is none."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = next(kind for kind, here in available.items() if here) if name == "auto" else name
+    kind = next(kind for kind, is_here in available.items() if is_here) if name == "auto" else name
     if not available[kind]:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")

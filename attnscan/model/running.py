@@ -77,7 +77,7 @@ def attending(attend: Callable[..., Tensor]) -> Iterator[None]:
 def fused(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
 ) -> Tensor:
-    """What torch's fused kernel makes of a call; the mask alone decides, whatever the module says of being causal."""
+    """Compute attention by torch's fused kernel; the mask alone decides, even in a module that calls itself causal."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     rest = {"scaling": rest.get("scaling"), "position_bias": rest.get("position_bias"), "is_causal": False}
@@ -87,7 +87,7 @@ def fused(
 
 @contextmanager
 def attention_of(model: Any, name: str) -> Iterator[bool]:
-    """Run the model with the attention of that name, and put its own back; whether it took it."""
+    """Run the model with the attention of that name, and put its own back; yield whether the model took it."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
@@ -127,7 +127,7 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 
 
 def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
-    """What went wrong inside somebody else's model."""
+    """The error for a model that failed inside."""
     if out_of_memory(error):
         return MemoryFullError(
             "the inputs do not fit into memory with the model",
@@ -140,28 +140,28 @@ def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else's says at its start; its class where it says nothing."""
+    """The first line of an error's message; its class where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def refusal(model: Any, why: str) -> CaptureError:
+def refusal(model: Any, reason: str) -> CaptureError:
     """The error for a model whose architecture is not to be read."""
     return CaptureError(
-        f"the architecture {type(model).__name__} {why}",
+        f"the architecture {type(model).__name__} {reason}",
         "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
     )
 
 
-def check_finite(values: Tensor, what: str) -> None:
-    """Raises: CaptureError if a model says NaN or infinity: numbers that are compared with it mean nothing."""
+def check_finite(values: Tensor, name: str) -> None:
+    """Raises: CaptureError if any value is NaN or infinite: no comparison with it means anything."""
     if not values.isfinite().all():
-        raise not_finite(what)
+        raise not_finite(name)
 
 
-def not_finite(what: str, where: str = "") -> CaptureError:
+def not_finite(name: str, place: str = "") -> CaptureError:
     """The error for a model whose numbers are not all finite."""
     return CaptureError(
-        f"{what} are not finite{where}",
+        f"{name} are not finite{place}",
         "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
     )
 
@@ -169,20 +169,20 @@ def not_finite(what: str, where: str = "") -> CaptureError:
 def accepted_inputs(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
     parameters = named_arguments(model)
-    taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
+    accepted: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
     segments = getattr(model.config, "type_vocab_size", None)
     if isinstance(segments, int) and segments < 2:
-        taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
+        accepted.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
     if "use_cache" in parameters:
-        taken["use_cache"] = False
-    return taken
+        accepted["use_cache"] = False
+    return accepted
 
 
 def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
-    """What a model's forward takes by name; of one that takes *args, what a class above it takes; else nothing."""
+    """The parameters of a model's forward; of one that takes *args, those of a class above it; else none."""
     forwards = (vars(kind)["forward"] for kind in type(model).__mro__ if "forward" in vars(kind))
-    named = (inspect.signature(forward).parameters for forward in forwards)
-    return next((parameters for parameters in named if "input_ids" in parameters), {})
+    signatures = (inspect.signature(forward).parameters for forward in forwards)
+    return next((parameters for parameters in signatures if "input_ids" in parameters), {})
 
 
 @contextmanager
@@ -326,11 +326,11 @@ def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> C
     """The calls of one kind, or why a model's attention is none that is read."""
     shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
     numbers = [number for number, call in enumerate(calls) if call.shape == shape]
-    others = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
-    if others and (tapped or is_only or not numbers):
+    other_shapes = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
+    if other_shapes and (tapped or is_only or not numbers):
         if numbers[:1] == [0]:
             return "pools its tokens: not all layers have as many as the input"
-        return f"computes weights of shape {list(others[0])}, where each of 5 tokens should look at each"
+        return f"computes weights of shape {list(other_shapes[0])}, where each of 5 tokens should look at each"
     if not numbers:
         return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
     heads, layers = {calls[number].heads for number in numbers}, tuple(calls[number].layer for number in numbers)

@@ -29,7 +29,7 @@ _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 _AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a JSON file raises that is missing, damaged, or of another shape."""
+"""Errors of reading a JSON file that is missing, damaged, or of another shape."""
 # The same two numbers under the names that different families give them
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 _HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
@@ -51,7 +51,7 @@ class Source:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What transformers is given: the place, one commit of it, and that no code of the model's is to run."""
+        """Arguments for transformers: the place, one commit of it, and that no code of the model is to run."""
         return {
             "pretrained_model_name_or_path": self.location,
             "revision": self.revision or "main",
@@ -226,7 +226,7 @@ class Catalog:
 
 
 def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
-    """What config.json says of a model, and whether its files are all there and can be read."""
+    """A model's row of the catalog, by its config.json; its state says whether all files can be read."""
     entry = {"model": name, "family": "unknown", "layers": None, "heads": None, "state": "ready", "where": where}
     if directory is None:
         return entry | {"state": "not installed: pip install 'attnscan[bundled]'"}
@@ -261,8 +261,8 @@ def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
         ]
     about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
     settings = json.loads(config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN})
-    whole = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
-    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in whole.items()}
+    sections = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
+    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in sections.items()}
 
 
 def short(fingerprint: dict[str, str]) -> str:

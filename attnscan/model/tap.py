@@ -66,15 +66,15 @@ class AttentionBlock:
     scaling: float | None
     """What q·k is multiplied with before the softmax; None without queries."""
     logits: Tensor | None
-    """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None of saved weights."""
+    """The input of the softmax, mask included, finite throughout. Shape: that of `weights`; None of saved weights."""
     value: Tensor | None = None
-    """What the weights are of, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
+    """What the weights average, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
     idle: Tensor | None = None
     """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool."""
     value_norms: Tensor | None = None
     """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights. Shape: [batch, head, key]."""
     output: Tensor | None = None
-    """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
+    """Weights times values, where they are known. Shape: [batch, head, query, dimension]."""
 
     @property
     def rows(self) -> slice:
@@ -103,10 +103,10 @@ def of_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
     Shape: `visible` [batch, target token, source token], bool -> [batch, token, token].
     """
     width = max(map(sum, sizes))
-    whole = visible.new_zeros(len(sizes), width, width)
+    cells = visible.new_zeros(len(sizes), width, width)
     for number, (target, source) in enumerate(sizes):
-        whole[number, source : source + target, :source] = visible[number, :target, :source]
-    return whole
+        cells[number, source : source + target, :source] = visible[number, :target, :source]
+    return cells
 
 
 class Tap:
@@ -135,18 +135,18 @@ class Tap:
 
         Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
-        taken, on_cpu = running.accepted_inputs(self.model, inputs), inputs["input_ids"].device.type == "cpu"
-        tensors = {name: values for name, values in taken.items() if isinstance(values, Tensor)}
-        lengths = {text: _lengths(taken, text) for text in ("", "decoder_") if f"{text}input_ids" in taken}
+        accepted, on_cpu = running.accepted_inputs(self.model, inputs), inputs["input_ids"].device.type == "cpu"
+        tensors = {name: values for name, values in accepted.items() if isinstance(values, Tensor)}
+        lengths = {text: _lengths(accepted, text) for text in ("", "decoder_") if f"{text}input_ids" in accepted}
         queries, keys = _TEXTS.get(self.kind, ("", ""))
         sizes = list(zip(lengths[queries], lengths[keys], strict=True))
         if self.calls.tapped:
             if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than blocks by length
                 sizes = [(inputs["input_ids"].shape[1],) * 2] * len(sizes)
-            copies = -(-_LEAST_ROWS // min(taken[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
+            copies = -(-_LEAST_ROWS // min(accepted[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
             if copies > 1:
-                taken |= {name: values.repeat(copies, 1) for name, values in tensors.items()}
-            self._forward(self.model, taken, _Run(self, sizes, consume, on_output))
+                accepted |= {name: values.repeat(copies, 1) for name, values in tensors.items()}
+            self._forward(self.model, accepted, _Run(self, sizes, consume, on_output))
             return
         start = 0  # without padding, neighbours of one length together: ConvBERT's convolution reaches it
         for stops, alike in itertools.groupby(zip(*lengths.values(), strict=True)):
@@ -155,7 +155,7 @@ class Tap:
                 name: values[part, : stop["decoder_" if name.startswith("decoder_") else ""]]
                 for name, values in tensors.items()
             }
-            self._forward(self.model, {**taken, **of_part}, _Run(self, sizes, consume, on_output, start))
+            self._forward(self.model, {**accepted, **of_part}, _Run(self, sizes, consume, on_output, start))
             start = part.stop
 
     def output(self, inputs: dict[str, Tensor], on_output: OnOutput, whole: Any = None) -> Any:
@@ -297,10 +297,10 @@ class _Run:
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
             raise running.refusal(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
-        seen = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
-        seen[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
-        seen = of_both_texts(seen, self.sizes) if self.tap.kind is AttentionKind.CROSS else seen
-        self.visible = self.visible if torch.equal(self.visible, seen) else seen  # the same object, where it is equal
+        visible = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
+        visible[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
+        visible = of_both_texts(visible, self.sizes) if self.tap.kind is AttentionKind.CROSS else visible
+        self.visible = self.visible if torch.equal(self.visible, visible) else visible  # the same object if equal
         for inputs, head_range, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
             part = inputs, head_range
             query, key = (None if states is None else states[part] for states in (call.query, call.key))
@@ -393,15 +393,15 @@ class AttentionKeeper:
     def attention(self, encoded: EncodedInput) -> Attention:
         """All of it, once every block has come."""
         assert self._grid is not None
-        kept = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
+        arrays = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
         return Attention(
             **{name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")},
-            weights=kept["weights"],
+            weights=arrays["weights"],
             visible=self._visible,
-            query=kept.get("query"),
-            key=kept.get("key"),
-            scaling=tuple(self._scaling) if "key" in kept else (),
-            norms=kept.get("norms"),
+            query=arrays.get("query"),
+            key=arrays.get("key"),
+            scaling=tuple(self._scaling) if "key" in arrays else (),
+            norms=arrays.get("norms"),
             chosen=self._chosen,
             kind=self._grid.kind,
             layers=self._grid.layers,
@@ -409,5 +409,5 @@ class AttentionKeeper:
 
 
 def _array(values: Tensor) -> NDArray[Any]:
-    """What a block says of its one input."""
+    """The values of a block's only input."""
     return (values if values.dtype == torch.bool else values.float())[0].cpu().numpy()

@@ -21,7 +21,7 @@ class Call:
     """One call of attention. Shape: each [batch, head, query or key, dimension or key]."""
 
     weights: Tensor  # in the model's number format
-    logits: Tensor  # what the softmax is of; with a sink, one more key
+    logits: Tensor  # the input of the softmax; with a sink, one more key
     value: Tensor
     output: Tensor  # a view of what the model goes on with: to change it in place changes what heads put out
     query: Tensor | None  # None where no single product makes the logits
@@ -47,9 +47,9 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self._on_call, self._batch = on_call, batch
         self._products: dict[int, _Product] = {}
-        self._weights: Tensor | None = None  # what has become of the last softmax
-        self._logits: Tensor | None = None  # what that was of
-        self._product: _Product | None = None  # and what this came from
+        self._weights: Tensor | None = None  # the result of the last softmax, as the model has changed it since
+        self._logits: Tensor | None = None  # the input of that softmax
+        self._product: _Product | None = None  # the product that the input came from
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one function of torch, and look at what it did."""
@@ -82,15 +82,15 @@ class Watch(TorchFunctionMode):
         product = next((self._products[id(argument)] for argument in args if id(argument) in self._products), None)
         if product is None or result.numel() != product.result.numel():
             return
-        other = next((argument for argument in args if argument is not product.result), None)
-        if isinstance(other, int | float) or (isinstance(other, Tensor) and other.ndim == 0):
-            product.scaling *= float(other) if name in _TIMES else 1 / float(other) if name in _BY else 1.0
+        factor = next((argument for argument in args if argument is not product.result), None)
+        if isinstance(factor, int | float) or (isinstance(factor, Tensor) and factor.ndim == 0):
+            product.scaling *= float(factor) if name in _TIMES else 1 / float(factor) if name in _BY else 1.0
         del self._products[id(product.result)]
         product.result = result
         self._products[id(result)] = product
 
     def _call(self, weights: Tensor, value: Tensor, output: Tensor) -> None:
-        """Tell of a call, by input and head, where the model may have folded the two into one axis."""
+        """Report a call, by input and head, where the model may have folded the two into one axis."""
         heads = (self._batch, -1) if weights.ndim == 3 else weights.shape[:-2]
 
         def by_heads(values: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def _beginning(model: Any, tokenizer: Any) -> list[int]:
     """What the decoder reads before the first word of a target: the start, and what says which language it is of."""
     with _writing_targets(tokenizer):
         empty, text = (tokenize(tokenizer, text)["input_ids"] for text in ("", "a b"))
-    before = next(place for place, (own, other) in enumerate(zip(empty, text, strict=False)) if own != other)
+    before = next(place for place, (first, second) in enumerate(zip(empty, text, strict=False)) if first != second)
     return shift_right(model, text)[: before + 1]
 
 

@@ -34,7 +34,4 @@ def models(
     output, result = o.answer(context)
     from attnscan.views.terminal.about import checkpoint_view, models_view
 
-    if checkpoint is None:
-        output.write(result.to_frame, lambda _: models_view(result))
-    else:
-        output.write(result.to_frame, lambda _: checkpoint_view(result))
+    output.write(result.to_frame, lambda _: models_view(result) if checkpoint is None else checkpoint_view(result))

@@ -86,7 +86,7 @@ def syntax(
     ] = None,
     relation: Annotated[str | None, o.option("Rank all heads for this relation: obj, det, all.", "R")] = None,
     heads: Annotated[str | None, o.option("Write rows of these heads: 2-0,6-11 or layer:2.", "HEADS")] = None,
-    every: Annotated[bool, o.flag("--all", "Show every row, or every head for --relation.")] = False,
+    show_all: Annotated[bool, o.flag("--all", "Show every row, or every head for --relation.")] = False,
     subtypes: Annotated[bool, o.flag("--subtypes", "Keep subtypes, such as nsubj:pass.")] = False,
 ) -> None:
     output = output_of(context.params, draws=True)
@@ -99,7 +99,7 @@ def syntax(
     files = {"treebank": treebank, "held": held or ()}
     output.write(
         lambda: result.to_frame(relation, chosen),
-        lambda width: syntax_view(result, width, relation, every=every),
+        lambda width: syntax_view(result, width, relation, every=show_all),
         above=[f"{name}  {', '.join(map(shown, paths))}" for name, paths in files.items() if paths],
         draw=o.drawing(result),
     )

@@ -31,11 +31,11 @@ def classify(
     a: o.A = None,
     b: o.B = None,
     pattern: o.Pattern = None,
-    every: Annotated[bool, o.flag("--all", "List every head.")] = False,
+    show_all: Annotated[bool, o.flag("--all", "List every head.")] = False,
     top: Annotated[int | None, o.option("List the N best heads. [default: 10]", "N", min=1)] = None,
     save_weights: Annotated[Path | None, o.option("Also save the attention weights.", "FILE.npz")] = None,
 ) -> None:
-    params, is_listed = context.params, bool(every or pattern or top)
+    params, is_listed = context.params, bool(show_all or pattern or top)
     output = output_of(params)
     with running() as progress:
         answer: Any = attnscan.classify(**o.arguments_of("classify", params), keep_attention=False, progress=progress)
@@ -53,7 +53,7 @@ def classify(
                 yield first_screen(result, width)
                 continue
             heads = [result.grid[number] for number in _ranked(result)]
-            yield all_heads_view(result, _patterns(result), heads, width, top or (None if every else 10))
+            yield all_heads_view(result, _patterns(result), heads, width, top or (None if show_all else 10))
 
     def frame(result: HeadScores) -> pd.DataFrame:
         rows, ranked = result.to_frame(_patterns(result)), _ranked(result)
@@ -62,8 +62,8 @@ def classify(
 
     above = input_lines(params) if is_listed else []  # else its tokens are shown
     best = [results[0].grid[number].name for number in _ranked(results[0])[:1]]
-    then = next_command(params, "show" if params["weights"] else "head", *best) if best else []
-    output.write(lambda: of_kinds(list(map(frame, results))), view, above=above, then=then)
+    suggestion = next_command(params, "show" if params["weights"] else "head", *best) if best else []
+    output.write(lambda: of_kinds(list(map(frame, results))), view, above=above, suggestion=suggestion)
 
 
 def _patterns(result: HeadScores) -> tuple[str, ...]:
@@ -91,8 +91,8 @@ def heads(
     for line in (line for result in results for line in _notes(result)):
         say(line)
     count, (first, *_) = results[-1].signature.pairs_read, results
-    (what,) = input_lines(params, count)
-    title = f"{counted(count, 'pair')} of {what.removeprefix('pairs  ')}" if params["pairs"] else what[4:]
+    (line,) = input_lines(params, count)
+    title = f"{counted(count, 'pair')} of {line.removeprefix('pairs  ')}" if params["pairs"] else line[4:]
     from attnscan.views.behaviour import kinds_of
     from attnscan.views.terminal.heads import best_heads_view, first_screen
 
@@ -109,8 +109,8 @@ def heads(
         best_heads = [first.grid[order[0]].name for order in map(first.order, first.scores.patterns) if len(order)]
     else:
         best_heads = [head.name for _, kind in kinds_of(first.labels) for head in kind.heads]
-    then = next_command(params, "head", best_heads[0]) if best_heads else []
-    output.write(lambda: of_kinds(list(map(frame, results))), view, then=then)
+    suggestion = next_command(params, "head", best_heads[0]) if best_heads else []
+    output.write(lambda: of_kinds(list(map(frame, results))), view, suggestion=suggestion)
 
 
 def _notes(result: HeadScores) -> Iterator[str]:
