@@ -4,12 +4,12 @@
     ├── InputError       a sentence that cannot be read: empty, without words, not Unicode
     │   ├── PairsError   a file of pairs with a bad record, or none that can be read
     │   └── TooLongError an input of more tokens than the model reads
-    ├── SelectionError   a head or token that is not there
-    ├── OptionError      an option's value, or a pattern of one's own, that cannot be scored by
+    ├── SelectionError   a head or token that does not exist
+    ├── OptionError      an option's value, or a user's own pattern, that is not valid
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
-    │   └── MemoryFullError  what memory does not hold: inputs, a model, torch itself
+    │   └── MemoryFullError  inputs, a model or torch itself that do not fit into memory
     ├── WeightsError     a file of saved weights that is malformed or hostile
     ├── EngineError      shards that do not add; an engine that does not run
     ├── StateError       a state file of other pairs or options, or a damaged one
@@ -97,11 +97,11 @@ class TooLongError(InputError):
 
 
 class SelectionError(AttnscanError):
-    """A head or token that is not there."""
+    """A head or token that does not exist."""
 
 
 class OptionError(AttnscanError):
-    """An option's value, or a pattern of one's own, that cannot be scored by."""
+    """An option's value, or a user's own pattern, that is not valid."""
 
 
 class ModelError(AttnscanError):
@@ -117,7 +117,7 @@ class DeviceError(AttnscanError):
 
 
 class MemoryFullError(DeviceError):
-    """What memory does not hold: inputs, a model, or the libraries that it needs."""
+    """Inputs, a model, or its libraries that do not fit into memory."""
 
 
 class WeightsError(AttnscanError):
@@ -143,20 +143,20 @@ class OutputError(AttnscanError):
         self.place = place
 
 
-def check_known(what: str, value: object, known: Sequence[str]) -> None:
-    """Raises: OptionError for a value that there is not."""
-    if value not in known:
-        choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-        raise OptionError(f"there is no {what} {value!r}", nearest(str(value), known, f"give {choices}"))
+def check_known(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raises: OptionError for an unknown value."""
+    if value not in choices:
+        listed = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+        raise OptionError(f"there is no {name} {value!r}", nearest(str(value), choices, f"give {listed}"))
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """A remedy for a name that is not known: the one that was meant, if one is near.
+def nearest(name: str, choices: Iterable[str], otherwise: str) -> str:
+    """A remedy for an unknown name: the choice that is spelled alike, if there is one.
 
     >>> nearest("delimeter", ["delimiter", "identical"], "look again"), nearest("x", ["delimiter"], "look again")
     ("did you mean 'delimiter'?", 'look again')
     """
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, list(choices), n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise
 
 
@@ -184,8 +184,8 @@ _OUT_OF_MEMORY = (
 
 
 @contextmanager
-def needs(what: str, extra: str, error: type[AttnscanError] = OutputError) -> Iterator[None]:
-    """Around the import of a package that an extra of attnscan installs; `what` says who needs which package.
+def needs(needing: str, extra: str, error: type[AttnscanError] = OutputError) -> Iterator[None]:
+    """Around the import of a package that an extra of attnscan installs; `needing` says what needs which package.
 
     Raises: `error` if the package is not installed.
 
@@ -199,4 +199,4 @@ def needs(what: str, extra: str, error: type[AttnscanError] = OutputError) -> It
     except ImportError as failed:
         if out_of_memory(failed):
             raise
-        raise error(f"{what}, which is not installed", f"run: pip install 'attnscan[{extra}]'") from None
+        raise error(f"{needing}, which is not installed", f"run: pip install 'attnscan[{extra}]'") from None

@@ -16,9 +16,9 @@ def hashed(*parts: bytes | memoryview) -> str:
     return digest.hexdigest()
 
 
-def counted(number: int, what: str, several: str = "") -> str:
-    """A number of things in words, as `1,200 pairs`; `several` where these are not called `what` and an s."""
-    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """A number of things in words, as `1,200 pairs`; the `plural` is by default the `singular` and an s."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 # Control characters move the cursor or start escape sequences, bidirectional controls reorder the

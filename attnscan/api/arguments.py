@@ -189,7 +189,7 @@ def pairs_input(
 
     If `labels` are empty, a column `label` holds them.
 
-    Raises: InputError if they hold none; OptionError for a value that there is not.
+    Raises: InputError if they hold none; OptionError for an unknown value.
     """
     if isinstance(pairs, PairsInput):
         return pairs
@@ -249,7 +249,7 @@ class Call:
     `many` pairs are cut where they are too long, and a single input is refused. The attention that is read is the one
     asked for, else that of the letters of `heads`. `decided` are options of the scan that callers do not give.
 
-    Raises: OptionError for a value that there is not; SelectionError for heads of another attention; as `check_names`
+    Raises: OptionError for an unknown value; SelectionError for heads of another attention; as `check_names`
     and `pairs_input`.
     """
 
@@ -304,7 +304,7 @@ class Call:
     def open_model(self, passes: int = 1) -> Iterator[Scanner]:
         """The model, made ready while a block runs, once the pairs can be read in so many passes.
 
-        Raises: as `open_models`; SelectionError for heads that are not there.
+        Raises: as `open_models`; SelectionError for heads that do not exist.
         """
         self.pairs.ready(passes)
         with open_models(self) as (scanner,):

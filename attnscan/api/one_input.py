@@ -172,7 +172,7 @@ def show(
     Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or those of a `window`,
     both ends included. `to_frame()` has a row a query and key. Of cross attention, B asks and A is read.
 
-    Raises: as `classify`; SelectionError for heads or tokens that are not there.
+    Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
     options = {"predictive": "off", **options, "model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("show", options, a, b, many=False, heads=heads)

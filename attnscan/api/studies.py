@@ -63,7 +63,7 @@ def explain(
     `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads; `["2-0"]` of the result is one's. By default each
     head's own label is the `pattern` that is explained. With a `token` of one input, `to_frame()` has every key's part.
 
-    Raises: as `heads`; SelectionError for heads or a token that are not there.
+    Raises: as `heads`; SelectionError for heads or a token that do not exist.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     wanted, over_pairs = () if pattern is None else (pattern,), a is None
@@ -112,7 +112,7 @@ def head(
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
     measured over the pairs. With a `treebank`, as `syntax` takes it, each is held against its trees: `["3-4"].syntax`.
 
-    Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
+    Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = Call("head", {"predictive": "off", **options}, a, b, pairs, heads=heads, labelled=True)

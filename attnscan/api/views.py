@@ -109,7 +109,7 @@ def plot(
     similarity, a comparison (for some patterns or all) or a syntax there is one kind each.
 
     Raises: as `heads`; OptionError if there is no such picture; OutputError if matplotlib is not installed;
-    SelectionError for heads that are not there, or too many for the width.
+    SelectionError for heads that do not exist, or too many for the width.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     path = file_to_write(output)

@@ -45,7 +45,7 @@ def declared(options: Any) -> Mapping[str, Declared]:
 
 
 def check_declared(options: Any) -> None:
-    """Hold the fields of an options object to what they take. Raises: OptionError for a value that there is not."""
+    """Hold the fields of an options object to what they take. Raises: OptionError for an unknown value."""
     for name, (kind, _, option) in declared(options.__class__).items():
         value, kinds = getattr(options, name), {kind, *get_args(kind)}
         words = [word for part in kinds if get_origin(part) is Literal for word in get_args(part)]
