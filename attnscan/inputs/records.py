@@ -296,7 +296,11 @@ def _columns_of(frame: Any) -> tuple[list[str], Sequence[Any]]:
 def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
     """The records of data frames, one frame after the other."""
     numbers = count(1)
-    for names, cells in map(_columns_of, frames):
+    for frame in frames:
+        if not _is_frame(frame):
+            yield bad_record(f"row {next(numbers)}", "it is no data frame, as what came before it is")
+            continue
+        names, cells = _columns_of(frame)
         columns = pick_columns(reading, names)
         rows = zip(*(map(_plain, cells[place]) for place in columns.places), strict=True)
         for row, number in zip(rows, numbers, strict=False):

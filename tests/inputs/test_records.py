@@ -220,6 +220,7 @@ class TestWhatIsNoPairs:
             ([{"text": ["a", "word", "each"]}], "sentence A is of the class list"),
             ([{"text": {"en": "a"}}], "sentence A is of the class dict, and not text"),
             (["\ud800"], "sentence A is not valid Unicode"),
+            ([FRAME, PAIRS[0]], "row 4: it is no data frame, as what came before it is"),
             (FRAME.groupby("label"), "sentence A is"),
             (DataLoader(A, batch_size=2), "which holds no pairs"),  # type: ignore[arg-type]
         ],
