@@ -4,7 +4,6 @@ They are miniatures of data sets, with the quirks of the originals; every senten
 """
 
 import io
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from openpyxl import Workbook
-from typer.testing import CliRunner
+from pair_files import parquet
 
-from attnscan.cli.app import app
 from attnscan.errors import PairsError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.records import FileReading
@@ -43,10 +41,6 @@ def text(*lines: str, end: str = "\n", start: str = "") -> bytes:
     return (start + "".join(line.replace("⇥", "\t") + end for line in lines)).encode()
 
 
-def parquet(**columns: list[object]) -> bytes:
-    return bytes(pd.DataFrame(columns).to_parquet())
-
-
 def arrow_stream() -> bytes:
     table = pa.table({"premise": ["a b", "c d"], "hypothesis": ["e", "f"], "label": [0, 2]})
     file = io.BytesIO()
@@ -70,13 +64,8 @@ PARSE = "( ( The cat ) ( sat . ) )"
 TREE = "(ROOT (S (NP (DT The) (NN cat)) (VP (VBD sat)) (. .)))"
 PARSES = f"{PARSE}⇥{PARSE}⇥{TREE}⇥{TREE}"
 TRANSLATED = [("The cat sat.", "Die Katze saß."), ("It rains.", "Es regnet.")]
-SNLI = {"annotator_labels": ["neutral"], "captionID": "47#4", "gold_label": "neutral", "sentence1_parse": TREE}
-HUGS, DOGS = ("Two women hug.", "They sleep."), ('The "dog" é runs.', "It is late.")
+TRIPLET = {"anchor": "The cat sat.", "positive": "A cat was sitting.", "negative": "No."}
 PANDAS = [("plain", "cells"), ('He said "no".', "fine"), ("a\tb", "two\nlines")]
-CHAT = [("How are you?", "Fine."), ('A "b".', "No.")]
-CHAT_ROWS = [{"context": "How are you?", "response": "Fine."}, {"response": "No.", "context": 'A "b".'}]
-CHAT_COLUMNS = {"context": {"0": "How are you?", "1": 'A "b".'}, "response": {"0": "Fine.", "1": "No."}}
-WITHIN = {"version": "1.0", "data": [{"x": {"q": row["context"], "p": ["", row["response"]]}} for row in CHAT_ROWS]}
 DATA_SETS = {
     "MNLI": DataSet(  # GLUE's: twelve columns, quotes that are text, some left open
         "MNLI/train.tsv",
@@ -139,35 +128,21 @@ DATA_SETS = {
         quoting="none",
         notes=("separated by tabs", "its first line looks like data"),
     ),
-    "SNLI .jsonl": DataSet(
-        "snli_1.0_dev.jsonl",
-        text(*(json.dumps({**SNLI, "sentence1": a, "sentence2": b}) for a, b in (HUGS, DOGS))),
-        [HUGS, DOGS],
-    ),
     "Parquet, nested": DataSet(
         "translation/test-00000-of-00001.parquet",
-        parquet(translation=[{"de": de, "en": en} for en, de in TRANSLATED]),
+        parquet({"translation": [{"de": de, "en": en} for en, de in TRANSLATED]}),
         TRANSLATED,
         columns=("translation.en", "translation.de"),
     ),
     "Parquet, lists": DataSet(
         "set/test-00000-of-00001.parquet",
-        parquet(set=[list(texts) for texts in TRANSLATED]),
+        parquet({"set": [list(texts) for texts in TRANSLATED]}),
         TRANSLATED,
         columns=("set.1", "set.2"),
     ),
     "Parquet, triplets": DataSet(  # the names of sentence-transformers, in large strings
         "all-nli/dev-00000-of-00001.parquet",
-        parquet(
-            **{
-                name: pd.array([sentence], "large_string[pyarrow]")
-                for name, sentence in {
-                    "anchor": "The cat sat.",
-                    "positive": "A cat was sitting.",
-                    "negative": "No.",
-                }.items()
-            }
-        ),
+        parquet({name: pa.array([text], pa.large_string()) for name, text in TRIPLET.items()}),
         [("The cat sat.", "A cat was sitting.")],
     ),
     "Arrow stream": DataSet("snli-test.arrow", arrow_stream(), [("a b", "e"), ("c d", "f")]),  # the cache of `datasets`
@@ -190,27 +165,15 @@ DATA_SETS = {
         [("eins; zwei", 'a "b"'), ("drei, vier", "c")],
         notes=("separated by semicolons",),
     ),
-    "JSON document": DataSet("chat.json", json.dumps(CHAT_ROWS, indent=2).encode(), CHAT),
-    "pandas JSON": DataSet("chat.json", json.dumps(CHAT_COLUMNS, indent=2).encode(), CHAT),
-    "rows within JSON": DataSet("chat.json", json.dumps(WITHIN, indent=2).encode(), CHAT, columns=("x.q", "x.p.2")),
-    "JSON lines as .json": DataSet("train.json", text('{"text": "a b"}', '{"text": "c d"}'), [("a b",), ("c d",)]),
 }
 
 
-@pytest.fixture(params=DATA_SETS.values(), ids=list(DATA_SETS))
-def data_set(request: pytest.FixtureRequest) -> DataSet:
-    return request.param
-
-
-@pytest.fixture
-def path(data_set: DataSet, tmp_path: Path) -> str:
+@pytest.mark.parametrize("data_set", DATA_SETS.values(), ids=list(DATA_SETS))
+def test_a_data_set_is_read(data_set: DataSet, tmp_path: Path) -> None:
     file = tmp_path / data_set.name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(data_set.content)
-    return str(file)
-
-
-def test_a_data_set_is_read(data_set: DataSet, path: str) -> None:
+    path = str(file)
     bad, notes = list[PairsError](), list[str]()
     reading = FileReading(data_set.columns, quoting=data_set.quoting)
     records = list(read_pairs([path], reading, bad.append, notes.append))
@@ -221,16 +184,3 @@ def test_a_data_set_is_read(data_set: DataSet, path: str) -> None:
     assert all(part in note and note.startswith(path) for part, note in zip(data_set.notes, notes, strict=True))
     for part, error in zip(data_set.bad, bad, strict=True):
         assert part in error.what and "--skip-bad" in error.remedy
-
-
-def test_a_data_set_is_scored_from_the_command_line(data_set: DataSet, path: str) -> None:
-    words = ["heads", "-p", "next-word", "--pairs", path, "--model", "bundled", "--csv", "--quoting", data_set.quoting]
-    words += ["--columns", ",".join(data_set.columns)] if data_set.columns else []
-    done = CliRunner().invoke(app, [*words, *(["--skip-bad"] if data_set.bad else [])])
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout.splitlines()[1].endswith(f",{len(data_set.pairs)}") or f",{len(data_set.pairs)}," in done.stdout
-    for part in data_set.notes:
-        assert sum(part in line for line in done.stderr.splitlines()) == 1
-    if data_set.bad:
-        refused = CliRunner().invoke(app, words)
-        assert refused.exit_code == 1 and data_set.bad[0] in refused.stderr and "--skip-bad" in refused.stderr
