@@ -217,7 +217,8 @@ def sentences(path: str) -> list[Sentence]:
 
 class TestReader:
     def test_every_word_is_where_the_text_has_it(self, make: Make) -> None:
-        for path in (make("t.conllu", TREEBANK), make("t.conllu.gz", TREEBANK)):
+        for name, end in (("t.conllu", "\n"), ("t.conllu.gz", "\n"), ("dos.conllu", "\r\n")):
+            path = make(name, TREEBANK.replace("\n", end))
             assert [sentence.words for sentence in sentences(path)] == [tuple(spans) for spans in SPANS]
         assert sentences(path)[2].text == "我爱猫。"
 

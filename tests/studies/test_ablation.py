@@ -260,6 +260,7 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
         alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of(Head(0, 1)))
         with pytest.raises(InputError, match="here has the label 'never', and the model knows yes, no, maybe"):
             ablate(scanner, reader_of(*PAIRS, label="never"), each_of(Head(0, 1)))
+        assert ablate(scanner, reader_of(*PAIRS, label="-"), each_of(Head(0, 1))).effects[1].n == 0  # nobody agreed
         inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
     divergence, accuracy = found.effects
     before, after = (_probabilities(whole, inputs, off) for off in (False, True))
