@@ -1,6 +1,7 @@
 """Encoder-decoders from texts to tables: plain loops, a translator of known links, many pairs, and what is refused."""
 
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.api import many_pairs as ranking_runs
 from attnscan.cli.app import app
-from attnscan.errors import EngineError, InputError, PairsError, TooLongError
+from attnscan.errors import EngineError, InputError, TooLongError
 from attnscan.scan import local
 from attnscan.scan import state as states
 
@@ -134,45 +135,6 @@ def test_merged_words_look_at_merged_words(random: Path) -> None:
     assert (np.asarray(words.scores.every_key.n) <= len(PIECES[1][1].split())).all()
 
 
-class TestCommands:
-    """`heads` and `classify` with the options of encoder-decoders."""
-
-    @pytest.mark.parametrize(("heads", "kind"), [("c1-0", "cross"), ("d1-3", "decoder"), ("e0-2", None), ("0-2", None)])
-    def test_a_letter_says_which_attention_is_read(self, heads: str, kind: str | None) -> None:
-        arguments = ["bado fela", "ALEF ODAB", "--model", str(TRANSLATOR), "--csv"]
-        asked = [] if kind is None else ["--attention", kind]
-        assert run("show", heads, *arguments).stdout == run("show", heads.lstrip("edc"), *asked, *arguments).stdout
-
-    def test_many_pairs_with_links(self, tmp_path: Path) -> None:
-        pairs, links = translator.write(tmp_path, 6)
-        options = ["--pairs", pairs, "--alignments", links, "--model", str(TRANSLATOR), "--attention", "cross"]
-        screen = run("heads", *options).stdout
-        assert "A the aligned source words" in screen and "c1-1" in screen
-        assert set(table("heads", *options, "-p", "A")["pattern"]) == {"aligned"}
-
-    @pytest.mark.parametrize(
-        ("arguments", "code", "line"),
-        [
-            (["classify", "a", "b", "--query", "reads"], 2, "--query is for cross attention"),
-            (["heads", "--alignments", "LINKS"], 2, "--alignments is for cross attention"),
-            (["heads", "--attention", "all", "--per-pair", "x.parquet"], 2, "--state and --per-pair are"),
-            (["classify", "a", "b", "--attention", "cross", "-p", "aligned"], 2, "aligned is told by gold alignments"),
-            (["classify", "a", "b", "--attention", "cross", "-p", "next-word"], 2, "there is no pattern 'next-word'"),
-            (["show", "c1-0,0-2", "a", "b"], 1, "c1-0 is of cross attention and 0-2 is of encoder attention"),
-            (["show", "d1-0", "a", "b", "--attention", "cross"], 1, "d1-0 is of decoder attention, and cross"),
-            (["show", "c1-0", "a", "b", "--attention", "all"], 2, "--attention"),
-            (["show", "0-0", "a", "b", "--max-target-tokens", "3"], 2, "--max-target-tokens is for --attention"),
-        ],
-    )
-    def test_what_has_no_meaning_is_one_line(
-        self, arguments: list[str], code: int, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "LINKS").write_text("0-0\n")
-        result = CliRunner().invoke(app, [*arguments, "--model", str(TRANSLATOR)])
-        assert result.exit_code == code and line in result.stderr and len(result.stderr.splitlines()) == 1
-
-
 def _bert() -> BertModel:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     return BertModel(BertConfig(vocab_size=len(ending()), **sizes))
@@ -184,23 +146,28 @@ def _whisper() -> WhisperForConditionalGeneration:
     return WhisperForConditionalGeneration(WhisperConfig(vocab_size=len(ending()), **sizes, **heads))
 
 
-@pytest.mark.parametrize(
-    ("model", "attention", "said"),
-    [
-        (_bert, "decoder", "no decoder attention"),
-        (_bert, "cross", "is no encoder-decoder"),
-        (_whisper, "encoder", "the architecture WhisperEncoder of"),
-        (_whisper, "all", "the architecture WhisperEncoder of"),
-        (_whisper, "cross", "is no encoder-decoder that writes text"),
-    ],
-)
-def test_a_model_without_that_attention_is_refused_by_name(
-    model: Any, attention: str, said: str, tmp_path: Path
+REFUSED: list[tuple[Any, str, int, str]] = [
+    (None, "heads --attention all --per-pair x.parquet", 2, "--state and --per-pair are"),
+    (None, "classify a b --attention cross -p aligned", 2, "aligned is told by gold alignments"),
+    (None, "classify a b --attention cross -p next-word", 2, "there is no pattern 'next-word'"),
+    (None, "show c1-0 a b --attention all", 2, "--attention"),
+    (_bert, "classify a b --attention decoder", 1, "no decoder attention"),
+    (_bert, "classify a b --attention cross", 1, "is no encoder-decoder"),
+    (_whisper, "classify a b --attention encoder", 1, "the architecture WhisperEncoder of"),
+    (_whisper, "classify a b --attention all", 1, "the architecture WhisperEncoder of"),
+    (_whisper, "classify a b --attention cross", 1, "is no encoder-decoder that writes text"),
+    (partial(tiny_writer, "fsmt"), "classify a b", 1, "the architecture FSMTEncoder of"),
+]
+
+
+@pytest.mark.parametrize(("make", "typed", "code", "said"), REFUSED, ids=[typed for _, typed, *_ in REFUSED])
+def test_what_a_model_does_not_have_is_refused_in_a_line(
+    make: Any, typed: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    translator.save(model(), tmp_path, ending())
-    result = CliRunner().invoke(app, ["classify", "a", "b", "--model", str(tmp_path), "--attention", attention])
-    assert isinstance(result.exception, SystemExit) and result.exit_code == 1
-    assert said in result.stderr and len(result.stderr.splitlines()) == 1
+    """By the translator, or a model that is made."""
+    model = TRANSLATOR if make is None else translator.save(make(), tmp_path, ending())
+    result = CliRunner().invoke(app, [*typed.split(), "--model", str(model)])
+    assert (result.exit_code, result.stderr.count("\n")) == (code, 1) and said in result.stderr
 
 
 class TestStudies:
@@ -306,20 +273,6 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
     assert run(*command).stdout == whole and seen[-1] == len(PAIRS)
 
 
-def test_a_state_of_another_kind_side_of_queries_or_links_is_refused(files: tuple[str, str], tmp_path: Path) -> None:
-    state = ["--state", str(tmp_path / "state"), "--csv"]
-    run(*_command("cross", files, *state))
-    (tmp_path / "none").write_text("\n" * len(PAIRS))
-    for other, said in (
-        (_command("cross", files, "--query", "reads", *state), "its query is predicts, and here it is reads"),
-        (_command("decoder", files, *state), "its attention is cross, and here it is decoder"),
-        (_command("cross", files, "--max-target-tokens", "9", *state), "its max_target_tokens is 64, and here it is 9"),
-        (_command("cross", (files[0], str(tmp_path / "none")), *state), "the state belongs to other pairs than these"),
-    ):
-        result = CliRunner().invoke(app, other)
-        assert result.exit_code == 1 and said in result.stderr and len(result.stderr.splitlines()) == 1
-
-
 @KINDS
 def test_pairs_own_scores_say_the_kind(attention: str, files: tuple[str, str], tmp_path: Path) -> None:
     name = "same-place" if attention == "cross" else "previous-word"
@@ -338,16 +291,9 @@ def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
     assert added.signature.input_hash == expected.signature.input_hash
     with pytest.raises(EngineError, match=r"parts of one scan differ: .*attention (decoder|cross) and encoder"):
         _ = shards[0] + attnscan.shard(TEXTS[:1], model=TRANSLATOR)
-
-
-def test_links_are_of_one_file_of_pairs_and_none_is_left_over(files: tuple[str, str], tmp_path: Path) -> None:
-    """A second file has as many lines, which would be other pairs' links; a pair that is skipped may have a line."""
-    (again := tmp_path / "again.tsv").write_text(Path(files[0]).read_text())
-    with pytest.raises(PairsError, match=r"24 lines, and .*pairs are in several files"):
-        attnscan.heads([files[0], str(again)], model=TRANSLATOR, attention="cross", alignments=files[1])
-    again.write_text(f"source\ttarget\n{chr(9).join(TEXTS[0])}\n\t\n")
-    options, skipped = {**_options("cross"), "alignments": [LINKS[0], ""]}, list[Any]()
-    assert attnscan.heads(str(again), **options, on_bad=skipped.append).signature.pairs_read == 1 == len(skipped)
+    other = {"query": "reads"} if attention == "cross" else {"max_target_tokens": 9}
+    with pytest.raises(EngineError, match=r"differ: (query predicts and reads|max_target_tokens 64 and 9)"):
+        _ = shards[0] + attnscan.shard(TEXTS[:1], **_options(attention, slice(1)), **other)
 
 
 POSITIONS = 24
@@ -386,14 +332,6 @@ def test_what_is_too_long_is_one_line_or_cut(pair: tuple[str, ...], options: dic
     attention = cut.kept_attention()
     assert cut.signature.pairs_truncated == 1
     assert max(attention.source, len(attention.tokens) - attention.source) <= POSITIONS
-
-
-def test_pairs_are_cut_skipped_or_refused(options: dict[str, Any]) -> None:
-    pairs = [("the cat", "the dog"), (LONG, "the cat"), ("the cat", LONG)]
-    cut, skipped = (attnscan.heads(pairs, on_long=how, **options).signature for how in ("truncate", "skip"))
-    assert (cut.pairs_read, cut.pairs_truncated, skipped.pairs_skipped) == (3, 2, 2)
-    with pytest.raises(TooLongError, match=r"row 2: .* pass on_long='truncate' or skip"):
-        attnscan.heads(pairs, on_long="error", **options)
 
 
 def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path: Path) -> None:

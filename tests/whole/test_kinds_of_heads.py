@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import translator
-from command_line import misuse, run, table
+from command_line import run, table
 from numpy.testing import assert_allclose, assert_array_equal
 from pages import Elements
 from tokenizers_of_kinds import ending
@@ -20,7 +20,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from translator import TRANSLATOR
 
 import attnscan
-from attnscan.errors import InputError, ModelError, OptionError, SelectionError, WeightsError
+from attnscan.errors import InputError, ModelError, OptionError, SelectionError
 
 pytestmark = pytest.mark.usefixtures("quiet")
 PAIR = "the cat sat on the mat .", "a dog and mats"
@@ -201,7 +201,7 @@ class TestAblate:
         assert "target" in screen and max(map(len, screen.splitlines())) <= 80
         frame = rows("ablate", "--heads", "layer:c1", *options)
         assert set(frame["measure"]) == {"target"} and (frame["ablated"] > 10 * frame["intact"]).all()
-        aligned = rows("ablate", "--attention", "cross", "--alignments", "links", "-p", "aligned", *options)
+        aligned = rows("ablate", "--attention", "cross", "--alignments", "links", "-p", "A", *options)
         assert aligned["heads"].iloc[0] > 0 and (aligned["ablated"] > aligned["intact"]).all()
         card = run("head", "c1-1", "--ablate", *options).stdout
         assert "Without it: target (nats a token)" in " ".join(card.split())
@@ -220,28 +220,23 @@ class TestExplain:
         assert set(frame["kind"]) == {"cross"} and frame["key_token"].tolist() == [*SOURCE.split(), "</s>"]
 
     def test_effective_neurons_are_those_of_plain_loops(self) -> None:
-        result = attnscan.explain("c1-1", SOURCE, TARGET, alignments=[LINKS], model=TRANSLATOR)
-        assert result.attention is not None
-        keys, counted = len(SOURCE.split()) + 1, []
-        for key, query in (map(int, link.split("-")) for link in LINKS.split()):
-            products = result.attention.products("c1-1", keys + query)[:keys].astype(float)
-            contrast = products[key] - np.delete(products, key, axis=0).mean(0)
-            counted.append(np.abs(contrast).sum() ** 2 / (contrast**2).sum())
-        head = result["c1-1"]
-        assert head.pattern == "aligned" and head.n == len(counted)
+        pairs = [*translator.pairs(6), translator.pairs(6)[0]]  # two of one length are read in one block
+        counted: list[float] = []
+        for source, target, links in pairs:
+            alone = attnscan.explain("c1-1", source, target, alignments=[links], model=TRANSLATOR)
+            assert alone.attention is not None
+            keys, of_pair = len(source.split()) + 1, []
+            for key, query in (map(int, link.split("-")) for link in links.split()):
+                products = alone.attention.products("c1-1", keys + query)[:keys].astype(float)
+                contrast = products[key] - np.delete(products, key, axis=0).mean(0)
+                of_pair.append(np.abs(contrast).sum() ** 2 / (contrast**2).sum())
+            assert alone["c1-1"]["effective_neurons"] == pytest.approx(np.mean(of_pair), rel=1e-4)
+            counted += of_pair
+        texts, alignments = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
+        head = attnscan.explain("c1-1", pairs=texts, alignments=alignments, model=TRANSLATOR)["c1-1"]
+        assert (head.pattern, head.n, head.pairs) == ("aligned", len(counted), len(pairs))
         assert head["effective_neurons"] == pytest.approx(np.mean(counted), rel=1e-4)
         assert np.isnan(head["sign_agreement"])
-
-    def test_many_pairs_are_the_mean_of_each_alone(self) -> None:
-        pairs = [*translator.pairs(6), translator.pairs(6)[0]]  # two of one length are read in one block
-        texts, links, total = [pair[:2] for pair in pairs], [pair[2] for pair in pairs], 0.0
-        together = attnscan.explain("c0-1", pairs=texts, alignments=links, model=TRANSLATOR)["c0-1"]
-        for source, target, of_pair in pairs:
-            asked: Any = {"pattern": "aligned", "alignments": [of_pair], "model": TRANSLATOR}
-            own = attnscan.explain("c0-1", source, target, **asked)["c0-1"]
-            total += own.n * own["effective_neurons"]
-        assert together.pattern == "aligned" and together.pairs == len(pairs)
-        assert together["effective_neurons"] == pytest.approx(total / together.n, rel=1e-4)
 
     def test_a_decoders_head_and_positions_where_the_model_has_them(self, checkpoints: Any) -> None:
         result = attnscan.explain("c1-0,c1-1", pairs=[PAIR, ("a cat ran", "it sat")], model=checkpoints("bart"))
@@ -358,12 +353,3 @@ def test_heads_of_a_file_are_shown_and_drawn_by_their_letters(file: Path, tmp_pa
     }.items():
         run("plot", "--weights", str(file), *options, "-o", str(path := tmp_path / "picture.svg"))
         assert f"{title} attention" in path.read_text(encoding="utf-8")
-
-
-def test_what_a_file_does_not_hold_is_one_line(model: Path, file: Path, tmp_path: Path) -> None:
-    arrays = {name: held for name, held in shown(model).items() if name != "decoder_attention"}
-    with pytest.raises(WeightsError, match="no array 'decoder_attention'; give attention='encoder' or cross"):
-        attnscan.classify(weights=arrays, attention="decoder")
-    (links := tmp_path / "links").write_text("0-0\n")
-    asked = ["classify", "--weights", str(file), "--attention", "cross", "--alignments", str(links)]
-    assert "leave out --model and --alignments" in misuse(*asked)
