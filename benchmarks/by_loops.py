@@ -182,6 +182,24 @@ def targets(
     return rows
 
 
+def class_of(one: Input, i: int, j: int) -> str:
+    """The first class of keys that fits the word i and the key j."""
+    if one.sentence[j] < 0:
+        return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
+    same, distance, side = one.sentence[i] == one.sentence[j], abs(i - j), "next" if j > i else "previous"
+    if i == j:
+        return "itself"
+    if one.content[i] and one.content[j] and one.text[i] == one.text[j]:
+        return "identical" if same else "cross-sentence"
+    if same and distance <= 3:
+        return side if distance == 1 else f"{side}-2-3"
+    if not one.content[j]:
+        return "punctuation"
+    if not same:
+        return "elsewhere"
+    return f"{side}-4-8" if distance <= 8 else ("later" if j > i else "earlier")
+
+
 @dataclass(frozen=True)
 class Measured:
     """One query's, or one pair's, weight on a target."""

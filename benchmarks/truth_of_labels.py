@@ -10,20 +10,33 @@ from functools import cache
 
 import numpy as np
 import torch
-from by_loops import NAN, PATTERNS, Checkpoint, Head, Input, Measured, Score, by_query, followed, mean_of, whole_words
+from by_loops import (
+    NAN,
+    PATTERNS,
+    Checkpoint,
+    Head,
+    Input,
+    Measured,
+    Score,
+    by_query,
+    class_of,
+    followed,
+    mean_of,
+    whole_words,
+)
 from by_loops import targets as targets_of
 from scipy.special import rel_entr
 from scipy.stats import t as student
 from tally import PAIR, Pairs, Row, Tally, command, hash_of, head_of, over, shipped
 
 MARGIN, RESAMPLES = 0.10, 1_000
-NEXT_3, PREVIOUS_3 = ("next", "next 2-3"), ("previous", "previous 2-3")
-NEXT_8, PREVIOUS_8 = (*NEXT_3, "next 4-8"), (*PREVIOUS_3, "previous 4-8")
+NEXT_3, PREVIOUS_3 = ("next", "next-2-3"), ("previous", "previous-2-3")
+NEXT_8, PREVIOUS_8 = (*NEXT_3, "next-4-8"), (*PREVIOUS_3, "previous-4-8")
 AFTER, BEFORE = (*NEXT_8, "later"), (*PREVIOUS_8, "earlier")
 CANDIDATES = {
     "itself": ("itself",),
     "identical": ("identical",),
-    "cross-sentence": ("cross",),
+    "cross-sentence": ("cross-sentence",),
     "next-word": ("next",),
     "next-3": NEXT_3,
     "next-8": NEXT_8,
@@ -36,7 +49,7 @@ CANDIDATES = {
     "before": BEFORE,
     "punctuation": ("punctuation",),
     "own-sentence": ("itself", "identical", *AFTER, *BEFORE),
-    "other-sentence": ("cross", "elsewhere"),
+    "other-sentence": ("cross-sentence", "elsewhere"),
     "frequent-words": ("frequent",),
     "rare-words": ("rare",),
     "start": ("start",),
@@ -104,7 +117,7 @@ def _measure_pairs(checkpoint: Checkpoint, pairs: Pairs, by: str, special: str) 
     units = []
     for pair in sorted(pairs, key=lambda pair: hash_of(*pair)):
         words = list(_measure_words(checkpoint, checkpoint.read(pair), by, special))
-        units.append(_add_up(words, np.ones(len(words))))
+        units.append(add_up(words, np.ones(len(words))))
     return units
 
 
@@ -136,24 +149,6 @@ def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
     return matrices
 
 
-def _class(one: Input, i: int, j: int) -> str:
-    """The first class that fits the word i and the key j."""
-    if one.sentence[j] < 0:
-        return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
-    same, distance, side = one.sentence[i] == one.sentence[j], abs(i - j), "next" if j > i else "previous"
-    if i == j:
-        return "itself"
-    if one.content[i] and one.content[j] and one.text[i] == one.text[j]:
-        return "identical" if same else "cross"
-    if same and distance <= 3:
-        return side if distance == 1 else f"{side} 2-3"
-    if not one.content[j]:
-        return "punctuation"
-    if not same:
-        return "elsewhere"
-    return f"{side} 4-8" if distance <= 8 else ("later" if j > i else "earlier")
-
-
 def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) -> Iterator[Unit]:
     """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
     words, ids, names, target = one.words, one.inputs["input_ids"], names_of(special), targets_of(one)
@@ -167,7 +162,7 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
     lengths = np.array([lengths for _, lengths in matrices.values()])[:, keys]
     chance = lengths / lengths.sum(-1, keepdims=True)  # Shape: [head, key]
     for place, i in enumerate(words):
-        classes = [{_class(one, i, j), kinds.get(j)} for j in keys]
+        classes = [{class_of(one, i, j), kinds.get(j)} for j in keys]
         belongs = np.array([[not of_key.isdisjoint(CANDIDATES[name]) for name in names] for of_key in classes])
         row = rows[:, place]
         on = row @ belongs
@@ -177,7 +172,7 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
         yield Unit(1, np.array(measured), on, chance @ belongs)
 
 
-def _add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
+def add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
     """The sum of units, each so many times."""
     stacks = (np.array([getattr(unit, field.name) for unit in units]) for field in fields(Unit))
     return Unit(*(np.tensordot(times, stack, 1) for stack in stacks))
@@ -225,13 +220,13 @@ class Means:
 def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
     """What every head does by some pairs, or by the words of one input."""
     rng, count = np.random.default_rng(0), len(units)
-    whole = _add_up(units, np.ones(count))
+    whole = add_up(units, np.ones(count))
     means, heads = Means(whole, special), np.arange(len(whole.on))
     habits = means.best(means.above & means.sure(units) if of_pairs else means.above)
     first = [_name(whole, special, head, habits[head]) for head in heads]
     holds, same = np.zeros(len(heads)), np.zeros(len(heads))
     for _ in range(RESAMPLES):  # as many units as there are, drawn with replacement, as attnscan draws them
-        resample = _add_up(units, rng.multinomial(count, np.full(count, 1 / count)).astype(float))
+        resample = add_up(units, rng.multinomial(count, np.full(count, 1 / count)).astype(float))
         again = Means(resample, special)
         best = again.best(again.above)
         holds += again.above[heads, habits]

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -102,12 +102,12 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     return merged(even, pieces), [[merged(matrix, pieces) for matrix in layer] for layer in layers]
 
 
-def _pointed(tree: Tree, query: int, what: int | str, sign: int) -> int | None:
+def pointed(upos: Sequence[str], query: int, what: int | str, sign: int) -> int | None:
     """The word to which a rule points."""
     if isinstance(what, int):
         return query + sign * what
-    words = range(query + 1, len(tree.upos)) if sign > 0 else range(query - 1, -1, -1)
-    return next((word for word in words if tree.upos[word] == what), None)
+    words = range(query + 1, len(upos)) if sign > 0 else range(query - 1, -1, -1)
+    return next((word for word in words if upos[word] == what), None)
 
 
 def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
@@ -116,7 +116,7 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
     for tree in read:
         for row, query, targets in tree.items():
             for number, rule in enumerate(RULES):
-                counts[1 - tree.half, row][number] += _pointed(tree, query, *rule) in targets
+                counts[1 - tree.half, row][number] += pointed(tree.upos, query, *rule) in targets
     rows, numbers = {row for _, row in counts}, range(len(RULES))
     return {(half, row): RULES[max(numbers, key=counts[half, row].__getitem__)] for row in rows for half in (0, 1)}
 
@@ -129,12 +129,12 @@ def _of_head(known, rules):  # type: ignore[no-untyped-def]
             seen = max((k for k in range(len(a)) if k != q), key=lambda k, own=a[q]: own[k])
             weight, left = sum(a[q][k] for k in targets), sum(a[q])
             item = {"row": row, "document": tree.document, "sentence": number, "accuracy": float(seen in targets)}
-            item |= {"rule_accuracy": float(_pointed(tree, q, *rules[tree.half, row]) in targets), "weight": weight}
+            item |= {"rule_accuracy": float(pointed(tree.upos, q, *rules[tree.half, row]) in targets), "weight": weight}
             item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}
             items.append(item | {"chance": sum(even[q][k] for k in targets)})
     found = {row: _numbers(own.drop(columns="row")) for row, own in pd.DataFrame(items).groupby("row")}
-    linked, links = map(sum, zip(*(_linked(tree, a) for tree, _, a in known), strict=True))
-    return found | {("uuas", ""): {"uuas": linked / links}}
+    right, links = map(sum, zip(*(linked(tree.upos, tree.head, a) for tree, _, a in known), strict=True))
+    return found | {("uuas", ""): {"uuas": right / links}}
 
 
 def _numbers(own: pd.DataFrame) -> dict[str, float]:
@@ -150,11 +150,11 @@ def _numbers(own: pd.DataFrame) -> dict[str, float]:
     return {"n": len(own), "sentences": own["sentence"].nunique(), **numbers}
 
 
-def _linked(tree: Tree, a: list[list[float]]) -> tuple[int, int]:
+def linked(upos: Sequence[str], head: Sequence[int | None], a: Sequence[Sequence[float]]) -> tuple[int, int]:
     """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out."""
-    nodes = [w for w in range(len(a)) if tree.upos[w] != "PUNCT"]
+    nodes = [w for w in range(len(a)) if upos[w] != "PUNCT"]
     group, right = {w: w for w in nodes}, 0
-    gold = {frozenset((w, tree.head[w])) for w in nodes if tree.head[w] in group}
+    gold = {frozenset((w, head[w])) for w in nodes if head[w] in group}
     for _, i, j in sorted(((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True):
         if group[i] != group[j]:
             old = group[j]

@@ -1,12 +1,12 @@
 """Blocks of pairs: the same ones whatever the order and the shards; ratios and their errors by plain loops."""
 
-import math
 import pickle
 from functools import reduce
 from operator import add
 
 import numpy as np
 import pytest
+from by_loops import Measured, Score
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -70,55 +70,32 @@ def test_models_of_many_heads_keep_fewer_blocks() -> None:
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
 
 
-def _pairs(pairs: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Each pair's S and n. Shape: [pair]."""
-    mean, n = np.array(pairs, dtype=float).T
-    return mean * n, n
-
-
-def _by_a_loop(pairs: list[tuple[float, float, float, float]]) -> float:
-    """The covariance of two ratios over pairs of S, n, S' and n', by its definition; at least two pairs have an n."""
-    total, n, other_total, other_n = (sum(column) for column in zip(*pairs, strict=True))
-    mean, other = total / n, other_total / other_n
-    k, other_k = (sum(pair[place] > 0 for pair in pairs) for place in (1, 3))
-    few = math.sqrt(k / (k - 1) * other_k / (other_k - 1))
-    return few * sum((s - mean * k) * (t - other * m) for s, k, t, m in pairs) / (n * other_n)
-
-
 @given(PAIRS)
 def test_a_ratio_and_its_error_are_those_of_a_loop(pairs: list[tuple[float, int]]) -> None:
-    total, n = _pairs(pairs)
-    with_any, se = int((n > 0).sum()), float(error(residuals(total, n)))
-    assert float(ratio(total, n)) == pytest.approx(total.sum() / n.sum() if with_any else math.nan, nan_ok=True)
-    if with_any < 2:
-        assert math.isnan(se)
-    else:
-        variance = _by_a_loop(list(zip(total, n, total, n, strict=True)))
-        assert se == pytest.approx(math.sqrt(variance), abs=1e-6)
-
-
-def test_places_without_a_query_say_nothing_and_spoil_nothing() -> None:
-    total, n = np.array([[1.0, 0, 2], [2.0, 0, 0]]), np.array([[2.0, 0, 4], [2.0, 0, 0]])
-    assert_allclose(ratio(total, n), [0.75, np.nan, 0.5])
-    assert_allclose(error(residuals(total, n)), [np.sqrt(2 * (0.25 + 0.25)) / 4, np.nan, np.nan])
+    expected = Score([Measured(mean * n, n) for mean, n in pairs])
+    total, n = np.array([(mean * n, n) for mean, n in pairs], dtype=float).T
+    assert float(ratio(total, n)) == pytest.approx(expected.mean(), nan_ok=True)
+    assert float(error(residuals(total, n))) == pytest.approx(expected.se, abs=1e-6, nan_ok=True)
 
 
 def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
+    """In the third place no pair has a query and in the fourth a single one, which say nothing and spoil nothing."""
     rng = np.random.default_rng(1)
-    n, other_n = rng.integers(1, 9, (2, 30, 3)).astype(float)
-    total = rng.random((30, 3)) * n
-    other_total = total * other_n / n + rng.random((30, 3)) / 4
-    one, other, terms = residuals(total, n), residuals(other_total, other_n), (total, n, other_total, other_n)
+    n, other_n = counts = rng.integers(1, 9, (2, 30, 4)).astype(float)
+    counts[:, :, 2] = counts[:, 1:, 3] = 0
+    share = rng.random((30, 4))
+    total, other_total = share * n, (share + rng.random((30, 4)) / 8) * other_n
+    one, other = residuals(total, n), residuals(other_total, other_n)
     of_difference = error(one - other)
-    for column in range(3):
-        by_pair = np.stack([values[:, column] for values in terms], -1)
-        variance = (
-            _by_a_loop(by_pair[:, [0, 1, 0, 1]].tolist())
-            - 2 * _by_a_loop(by_pair.tolist())
-            + _by_a_loop(by_pair[:, [2, 3, 2, 3]].tolist())
+    for column in range(4):
+        ours, theirs = (
+            Score([Measured(*pair) for pair in zip(weight[:, column], queries[:, column], strict=True)])
+            for weight, queries in ((total, n), (other_total, other_n))
         )
-        assert of_difference[column] == pytest.approx(math.sqrt(variance))
-    assert (of_difference < np.hypot(error(one), error(other))).all()  # the pairs are the same: a control
+        assert ratio(total, n)[column] == pytest.approx(ours.mean(), nan_ok=True)
+        assert of_difference[column] == pytest.approx(ours.se_beside(theirs), nan_ok=True)
+    assert np.isnan(of_difference).tolist() == [False, False, True, True]
+    assert (of_difference < np.hypot(error(one), error(other)))[:2].all()  # the pairs are the same: a control
 
 
 @pytest.mark.parametrize("pairs", [2, 5, 20])

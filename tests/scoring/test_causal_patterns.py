@@ -8,7 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from by_loops import Input, Score, added, by_query
 from families import TAPPED, tiny_model
+from numpy.testing import assert_allclose
+from reference import Written
 from tokenizers_of_kinds import whole_words, without_delimiters
 from toy_decoder import save_induction_gpt2, tokenizer_of
 
@@ -67,51 +70,49 @@ def bert() -> tuple[Any, Any]:
     return model_of("bert", tokenizer), tokenizer
 
 
-def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[bool], np.ndarray]:
-    """Token numbers, which are words, and weights [layer, head, query, key]."""
+def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[int], np.ndarray]:
+    """Token numbers, 0 for each that is a word and -1 for others, and weights [layer, head, query, key]."""
     model.set_attn_implementation("eager")
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
-    special = encoded.pop("special_tokens_mask")[0].bool()
+    special = encoded.pop("special_tokens_mask")[0]
     with torch.no_grad():
         weights = model(**encoded, output_attentions=True).attentions
-    return encoded["input_ids"][0].tolist(), (~special).tolist(), torch.cat(weights).double().numpy()
+    return encoded["input_ids"][0].tolist(), (-special).tolist(), torch.cat(weights).double().numpy()
 
 
-def target(name: str, texts: list[str], words: list[bool], i: int) -> list[int]:
+def target(name: str, one: Input, i: int) -> list[int]:
     """The keys that word `i` should look at."""
     if name == "first-token":
         return [0] if i else []
-    earlier = [j for j in range(i) if words[j] and texts[j] == texts[i]]
+    earlier = [j for j in one.words if j < i and one.text[j] == one.text[i]]
     if name == "duplicate-token":
         return earlier
-    return [j + 1 for j in earlier[-1:] if words[j + 1]]
+    return [j + 1 for j in earlier[-1:] if j + 1 in one.words]
 
 
 @pytest.mark.parametrize("make", [gpt2, bert])
 @pytest.mark.parametrize("special", ["in", "out"])
 def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], special: str) -> None:
     model, tokenizer = make()
-    read = [eager(model, tokenizer, text) for text in TEXTS]
+    read = []
+    for text in TEXTS:
+        ids, sentence, weights = eager(model, tokenizer, text)
+        tokens = [tokenizer.decode([number]).strip() for number in ids]
+        visible = np.tri(len(ids), dtype=bool) if make is gpt2 else None
+        read.append((Written(tokens, sentence).seeing(visible), weights))
     frame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern=NAMES, special=special).to_frame(NAMES)
     numbers = frame.set_index(["pattern", "layer", "head"])
-    is_causal = make is gpt2
     for name in NAMES:
         for layer, head in np.ndindex(2, 3):
-            total = chance = n = 0.0
-            for ids, words, weights in read:
-                texts = [tokenizer.decode([number]).strip().lower() for number in ids]
-                keys = [j for j in range(len(ids)) if words[j] or special == "in" or name == "first-token"]
-                for i in (i for i in range(len(ids)) if words[i]):
-                    seen = [j for j in keys if j <= i or not is_causal]
-                    row = weights[layer, head, i]
-                    if own := target(name, texts, words, i):
-                        total += row[own].sum() / row[keys].sum()
-                        chance += len(own) / len(seen)
-                        n += 1
-            row = numbers.loc[(name, layer, head)]
-            assert row["n"] == n > 0
-            assert row["score"] == pytest.approx(total / n, abs=1e-6)
-            assert row["chance"] == pytest.approx(chance / n, abs=1e-6)
+            sums = []
+            for one, weights in read:
+                rows = {name: {i: dict.fromkeys(target(name, one, i), 1.0) for i in one.words}}
+                keys = "in" if name == "first-token" else special
+                sums.append(added([*by_query(one, weights[layer, head].tolist(), rows, keys)[name].values()]))
+            score, row = Score(sums), numbers.loc[(name, layer, head)]
+            assert row["n"] == score.n > 0
+            expected = [score.mean(), score.mean("chance"), score.se]
+            assert_allclose(row[["score", "chance", "se"]].astype(float), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["induction", "duplicate-token", "previous-word"])
@@ -134,7 +135,7 @@ def test_transformer_lens_means_the_same(name: str) -> None:
     frame = attnscan.heads([text], model=model, tokenizer=tokenizer, pattern=name, special="in").to_frame([name])
     ours = (frame["score"] * frame["n"] / len(ids)).to_numpy()
     order = frame["layer"] * 3 + frame["head"]
-    np.testing.assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
+    assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
 
 
 def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> None:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from by_loops import Input, class_of
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from reference import Written
 from written import attend, input_of, random_weights
 
 from attnscan.inputs.batch import WholeWords, collate
@@ -112,58 +114,36 @@ def _scored(
 
 def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> dict[str, Any]:
     """One head's sums on one input; special tokens stand before, between and behind the words."""
-    tokens, sentence = text.split(), input_of(text).sentence
-    words = [i for i, s in enumerate(sentence) if s >= 0]
-    keys = list(range(len(tokens))) if special else words
-    rows, columns = {}, {}
+    tokens = text.split()
+    one = Written(tokens, input_of(text).sentence).seeing(np.tri(len(tokens), dtype=bool) if causal else None)
+    rows = {}
     on, even, to_special, even_special = np.zeros(COLUMNS), np.zeros(COLUMNS), np.zeros(3), np.zeros(3)
-    for i in words:
-        own = [j for j in keys if j <= i or not causal]
-        left = sum(matrix[i][j] for j in own)
-        rows[i] = {j: matrix[i][j] / left for j in own}
-        columns[i] = {j: list(_columns(tokens, sentence, words, i, j)) for j in own}
-        seen = [j for j in range(len(tokens)) if j <= i or not causal]
-        for j in (j for j in seen if sentence[j] < 0):
-            place = 0 if j < words[0] else 2 if j > words[-1] else 1
+    for i in one.words:
+        seen = [j for j, visible in enumerate(one.visible[i]) if visible]
+        keys = [j for j in seen if special or one.sentence[j] >= 0]
+        left = sum(matrix[i][j] for j in keys)
+        rows[i] = {j: matrix[i][j] / left for j in keys}
+        for j in (j for j in seen if one.sentence[j] < 0):
+            place = ("start", "middle", "end").index(class_of(one, i, j))
             to_special[place] += matrix[i][j]
             even_special[place] += 1 / len(seen)
     for i, row in rows.items():
         for j, weight in row.items():
-            for column in columns[i][j]:
+            for column in _columns(one, tokens, i, j):
                 on[column] += weight
                 even[column] += 1 / len(row)
         others = [other for k, other in rows.items() if k != i]
         mean = {j: sum(other.get(j, 0.0) for other in others) / max(1, len(others)) for j in row}
         on[EVEN] += sum(min(weight, 1 / len(row)) for weight in row.values())
         on[SAME_KEYS] += sum(min(weight, mean[j]) for j, weight in row.items())
-    counts = {"n": len(words), "all_words": len(words)}
+    counts = {"n": len(rows), "all_words": len(rows)}
     return {"on": on, "even": even, "special": to_special, "even_special": even_special, **counts}
 
 
-def _columns(tokens: list[str], sentence: tuple[int, ...], words: list[int], i: int, j: int) -> Iterator[int]:
+def _columns(one: Input, tokens: list[str], i: int, j: int) -> Iterator[int]:
     """The columns that a cell is in: its class, and whether its key is a frequent or a rare word."""
-    same = sentence[i] == sentence[j]
-    letters = [any(c.isalnum() for c in tokens[k]) for k in (i, j)]
-    alike = all(letters) and tokens[i].casefold() == tokens[j].casefold()
-    if sentence[j] < 0:
-        yield CLASSES.index("start" if j < words[0] else "end" if j > words[-1] else "middle")
-        return
-    distance = abs(i - j)
-    side = "next" if j > i else "previous"
-    if i == j:
-        name = "itself"
-    elif alike:
-        name = "identical" if same else "cross-sentence"
-    elif same and distance <= 3:
-        name = side if distance == 1 else f"{side}-2-3"
-    elif not letters[1]:
-        name = "punctuation"
-    elif same:
-        name = f"{side}-4-8" if distance <= 8 else "later" if j > i else "earlier"
-    else:
-        name = "elsewhere"
-    yield CLASSES.index(name)
-    if tokens[j] in ("the", "cat"):
+    yield CLASSES.index(class_of(one, i, j))
+    if one.sentence[j] >= 0 and tokens[j] in ("the", "cat"):
         yield FREQUENT
-    elif letters[1]:
+    elif one.sentence[j] >= 0 and one.content[j]:
         yield RARE

@@ -1,18 +1,17 @@
 """Labels, habits and shares of classes from sums of pairs or words: against plain loops and a plain resampling."""
 
-import math
-
 import numpy as np
 import pytest
+from by_loops import Measured, Score
 from numpy.testing import assert_allclose
-from scipy.stats import t as student
 from small_results import SCORED
+from truth_of_labels import Means, Unit, add_up
 
 from attnscan.results.scores import CLASSES, COLUMNS, HABITS, RESAMPLINGS, SPECIAL_CLASSES, WORD_CLASSES, Labels
 from attnscan.results.terms import USUAL, Reading, Scored
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums
-from attnscan.scoring.labels import MARGIN, Shares, class_shares, differences, habits_of, labels_of, scores_of
+from attnscan.scoring.labels import Shares, class_shares, differences, habits_of, labels_of, scores_of
 
 GRID = LAYERS, HEADS = 3, 4
 SPECIAL_IN = Reading("weight", "in")
@@ -101,13 +100,11 @@ def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(count: in
         keys = ("special", "even_special", "all_words") if is_special else ("on", "even", "n")
         on, even, n = (pairs[key] for key in keys)
         for head in np.ndindex(GRID):
-            own, words = on[:, *head, column], n[:, *head, 0]
-            expected = own.sum() / words.sum()
-            spread = sum((s - expected * k) ** 2 for s, k in zip(own, words, strict=True))
-            error = np.sqrt(count / (count - 1) * spread) / words.sum() if of_pairs and count > 1 else np.nan
-            assert_allclose(share[head][place], expected)
-            assert_allclose(se[head][place], error)
-            assert_allclose(chance[head][place], even[:, *head, column].sum() / words.sum())
+            pairs_of_head = zip(on[:, *head, column], n[:, *head, 0], strict=True)
+            expected = Score([Measured(weight, words) for weight, words in pairs_of_head])
+            assert_allclose(share[head][place], expected.mean())
+            assert_allclose(se[head][place], expected.se if of_pairs else np.nan)
+            assert_allclose(chance[head][place], even[:, *head, column].sum() / expected.n)
 
 
 def _planned(plan: dict[tuple[int, int], dict[str, float]], count: int = 40, noise: float = 0.02) -> Sums:
@@ -187,14 +184,16 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     result = _habits(sums).statements
     assert result is not None
     names, members = habits_of(special=True)
-    expected = _by_loops(sums, names, members)
-    for head, (share, chance, winner) in expected.items():
-        assert_allclose(result.share[head], share, atol=1e-12)
-        assert_allclose(result.chance[head], chance, atol=1e-12)
-        if result.winner[head] >= 0:
-            assert names[result.winner[head]] == winner
-    stated = [head for head, (_, _, winner) in expected.items() if winner is not None]
-    assert result.winner[2, 0] >= 0 and (2, 0) in stated and len(stated) < LAYERS * HEADS
+    words = sums["n"][:, 0, 0, 0]
+    on, even = ((sums[name] @ members).reshape(12, -1, len(names)) for name in ("on", "even"))
+    units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
+    means = Means(add_up(units, np.ones(12)), "in")
+    assert means.names == names
+    for ours, theirs in ((result.share, means.share), (result.chance, means.chance)):
+        assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-12)
+    stated = means.best(means.above & means.sure(units)).reshape(GRID)  # before any resample
+    kept = result.winner >= 0
+    assert kept[2, 0] and (result.winner == stated)[kept].all() and (stated < 0).any()
 
 
 def test_a_head_without_attention_is_left_out_of_the_average() -> None:
@@ -207,42 +206,6 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     assert labels.statements is not None
     assert_allclose(labels.statements.average, labels.statements.share[others].mean(0))
     assert labels.label[2, 3] == "" and labels.label[0, 1] == "next-word"
-
-
-def _by_loops(
-    sums: Sums, names: tuple[str, ...], members: np.ndarray
-) -> dict[tuple[int, int], tuple[list[float], list[float], str | None]]:
-    """Of each head M and E of each candidate, and the one that states it before any resample; None if none does."""
-    pairs, columns = len(sums["n"]), range(len(names))
-    n = [float(sums["n"][k].ravel()[0]) for k in range(pairs)]
-    on, even = sums["on"] @ members, sums["even"] @ members
-    heads = list(np.ndindex(LAYERS, HEADS))
-    share = {h: [sum(on[k][h][c] for k in range(pairs)) / sum(n) for c in columns] for h in heads}
-    chance = [sum(even[k, 0, 0, c] for k in range(pairs)) / sum(n) for c in columns]
-    average = [sum(share[h][c] for h in heads) / len(heads) for c in columns]
-    mean = [[sum(on[k][h][c] for h in heads) / len(heads) for c in columns] for k in range(pairs)]
-    quantile = student.ppf(1 - 0.025 / (len(heads) * len(names)), pairs - 1)
-
-    def passes(values: list[float]) -> bool:
-        """Whether a difference, given by pair, is above the margin beyond doubt."""
-        ratio = sum(values) / sum(n)
-        spread = sum((value - ratio * count) ** 2 for value, count in zip(values, n, strict=True))
-        return ratio - quantile * math.sqrt(pairs / (pairs - 1) * spread) / sum(n) > MARGIN
-
-    result = {}
-    for h in heads:
-        best, gain = None, -math.inf
-        for c in columns:
-            ok = passes([on[k][h][c] - mean[k][c] for k in range(pairs)])
-            ok = ok and passes([on[k][h][c] - even[k, 0, 0, c] for k in range(pairs)])
-            if names[c] == "same-keys":
-                ok = ok and passes([on[k][h][c] - on[k][h][names.index("even")] for k in range(pairs)])
-            m, a = share[h][c], average[c]
-            told = m * math.log(m / a) + (1 - m) * math.log((1 - m) / (1 - a)) if 0 < m < 1 and 0 < a < 1 else 0.0
-            if ok and told > gain:
-                best, gain = names[c], told
-        result[h] = (share[h], chance, best)
-    return result
 
 
 def test_residuals_of_the_same_few_words_are_no_whole_numbers() -> None:

@@ -1,4 +1,4 @@
-"""Patterns beyond their drawings: padding, related words; patterns of a file, in every command; cross attention."""
+"""Patterns beyond their drawings: related words; patterns of a file, in every command; cross attention."""
 
 import io
 import math
@@ -16,68 +16,18 @@ from written import batch_of, translations
 
 from attnscan.cli.app import app
 from attnscan.errors import OptionError
-from attnscan.inputs.batch import EncodedBatch
 from attnscan.scoring.cross import CROSS_PATTERNS, UNALIGNED_PATTERNS, aligned, cross_patterns, even, same_place
-from attnscan.scoring.patterns import (
-    PATTERNS,
-    cross_sentence,
-    identical,
-    next_word,
-    own_pattern,
-    previous_word,
-    with_own,
-)
-
-FUNCTIONS = [pattern.target for pattern in PATTERNS if pattern.target is not None]
-
-
-def _edges(target: torch.Tensor, tokens: list[str]) -> set[str]:
-    """A target's entries as `query>key`, with places to tell equal words apart."""
-    return {f"{tokens[q]}{q}>{tokens[k]}{k}" for q, k in target.nonzero().tolist()}
-
-
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_special_tokens_and_padding_are_never_queries_and_padding_never_a_key(function: object) -> None:
-    batch = batch_of("[CLS] a cat [SEP] a cat ran [SEP]", "[CLS] a a [SEP]")
-    target = function(batch)  # type: ignore[operator]
-    assert target.shape == (2, 8, 8)
-    assert not target[~batch.word].any()
-    padding = ~batch.word & ~batch.special
-    assert not target.transpose(1, 2)[padding].any()
-
-
-def test_next_and_previous_stop_at_the_sentence() -> None:
-    text = "[CLS] a b [SEP] c d [SEP]"
-    assert _edges(next_word(batch_of(text))[0], text.split()) == {"a1>b2", "c4>d5"}
-    assert _edges(previous_word(batch_of(text))[0], text.split()) == {"b2>a1", "d5>c4"}
-
-
-@pytest.mark.parametrize(
-    ("text", "edges"),
-    [
-        ("[CLS] The cat the [SEP]", {"The1>The1", "The1>the3", "the3>The1", "the3>the3"}),  # case is folded
-        ("[CLS] , a , [SEP]", set()),  # punctuation does not count
-        ("[CLS] s ##s [SEP]", set()),  # a piece is not the word it looks like
-        ("[CLS] Ġcat cat [SEP]", {"Ġcat1>Ġcat1", "Ġcat1>cat2", "cat2>Ġcat1", "cat2>cat2"}),  # marks are taken off
-        ("[CLS] ▁cat cat [SEP]", {"▁cat1>▁cat1", "▁cat1>cat2", "cat2>▁cat1", "cat2>cat2"}),
-        ("[CLS] [SEP] [SEP]", set()),  # special tokens are no words
-    ],
-)
-def test_which_words_are_identical(text: str, edges: set[str]) -> None:
-    assert _edges(identical(batch_of(text))[0], text.split()) == edges
-
-
-def _with_related(batch: EncodedBatch, one: int, other: int) -> EncodedBatch:
-    related = torch.zeros(1, batch.word.shape[1], batch.word.shape[1], dtype=torch.bool)
-    related[0, one, other] = related[0, other, one] = True
-    return replace(batch, related=related)
+from attnscan.scoring.patterns import PATTERNS, cross_sentence, identical, own_pattern, with_own
 
 
 def test_related_words_count_as_identical_ones_do() -> None:
-    text = "[CLS] a cat [SEP] one kitten [SEP]"
-    batch = _with_related(batch_of(text), 2, 5)
-    assert _edges(identical(batch)[0], text.split()) == {"cat2>cat2", "cat2>kitten5", "kitten5>cat2", "kitten5>kitten5"}
-    assert _edges(cross_sentence(batch)[0], text.split()) == {"cat2>kitten5", "kitten5>cat2"}
+    """No word has its like: the cat and the kitten are related, and each is then identical to itself too."""
+    batch = batch_of("[CLS] a cat [SEP] one kitten [SEP]")
+    related = torch.zeros(1, 7, 7, dtype=torch.bool)
+    related[0, 2, 5] = related[0, 5, 2] = True
+    batch = replace(batch, related=related)
+    assert identical(batch)[0].nonzero().tolist() == [[2, 2], [2, 5], [5, 2], [5, 5]]
+    assert cross_sentence(batch)[0].nonzero().tolist() == [[2, 5], [5, 2]]
 
 
 CODE = '''
@@ -92,9 +42,6 @@ def entropy(batch):
 
 def next_word(batch):
     return batch.same_sentence
-
-def flat(batch):
-    return batch.word
 
 def broken(batch):
     return batch.nothing_like_it
@@ -186,17 +133,16 @@ def test_commands_score_by_it() -> None:
 
 @pytest.mark.usefixtures("file")
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "message"),
     [
-        (("classify", A, *OFF, "-p", "mine.py:flat"), 2, "pattern 'flat' gives a target of shape [1, 8]"),
-        (("classify", A, *OFF, "-p", "mine.py:broken"), 2, "the function of pattern 'broken' fails: AttributeError: "),
-        (("profile", A, "-p", "mine.py:broken"), 2, "the function of pattern 'broken' fails: AttributeError: "),
-        (("profile", A, "-p", "next-word"), 2, "--pattern is for patterns of your own, FILE.py:FUNCTION"),
+        (("classify", A, *OFF, "-p", "mine.py:broken"), "the function of pattern 'broken' fails: AttributeError: "),
+        (("profile", A, "-p", "mine.py:broken"), "the function of pattern 'broken' fails: AttributeError: "),
+        (("profile", A, "-p", "next-word"), "--pattern is for patterns of your own, FILE.py:FUNCTION"),
     ],
 )
-def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     done = CliRunner().invoke(app, [*arguments, *MODEL])
-    assert done.exit_code == code and done.stdout == ""
+    assert done.exit_code == 2 and done.stdout == ""
     assert message in done.stderr and done.stderr.count("\n") == 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from by_loops import Checkpoint, helps
 from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from tokenizers_of_kinds import encode_pair
@@ -25,7 +26,6 @@ from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.patterns import chosen
 from attnscan.scoring.predictive import (
     Questions,
-    average_product_corrected,
     help_between_words,
     help_of,
     shares_of_best,
@@ -35,8 +35,6 @@ from attnscan.scoring.predictive import (
 from attnscan.scoring.units import Targets
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-
-
 VOCABULARY = 50
 
 
@@ -146,15 +144,18 @@ def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
     assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
 
-def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> None:
+def test_help_by_distance_is_that_of_plain_loops(bundled_dir: Path) -> None:
     loaded = load(choose("bundled"))
     assert loaded.masked_lm is None
-    encoded = _read(loaded, ARTICLE)
-    found = _help(loaded, encoded, "distance")
+    encoded, checkpoint = _read(loaded, ARTICLE), Checkpoint(bundled_dir)
+    matrix = _matrix(_help(loaded, encoded, "distance"))
+    expected = helps(checkpoint, checkpoint.read(ARTICLE.texts))
+    assert [*expected] == np.flatnonzero(~np.isnan(matrix).all(1)).tolist()
+    for query, of_key in expected.items():
+        assert_allclose(matrix[query, list(of_key)], list(of_key.values()), atol=1e-4)
+        assert np.isnan(matrix[query]).sum() == len(matrix) - len(of_key)
     straw, berries = encoded.units.index("straw"), encoded.units.index("##berries")
-    assert np.nanargmax(_matrix(found)[straw]) == berries
-    assert np.nanargmax(_matrix(found)[berries]) == straw
-    assert np.nanmin(_matrix(found)) == 0
+    assert np.nanargmax(matrix[straw]) == berries and np.nanargmax(matrix[berries]) == straw
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -190,16 +191,6 @@ def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> 
     answer = help_of(questions, torch.zeros(2000, 1), "distance")
     assert answer.values.shape == (len(questions.chosen),) * 2 and "--predictive-words" in answer.description
     assert len(Questions(questions.encoded, 40).chosen) == 40
-
-
-def test_average_product_correction_by_hand() -> None:
-    distances = np.array([[np.nan, 4.0, 2.0], [2.0, np.nan, 1.0], [3.0, 3.0, np.nan]])
-    rows, columns, overall = [3, 1.5, 3], [2.5, 3.5, 1.5], 2.5
-    expected = [[max(0, distances[q, k] - rows[q] * columns[k] / overall) for k in range(3)] for q in range(3)]
-    corrected = average_product_corrected(distances)
-    assert np.isnan(np.diag(corrected)).all()
-    off_diagonal = ~np.eye(3, dtype=bool)
-    assert_allclose(corrected[off_diagonal], np.array(expected)[off_diagonal])
 
 
 def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from by_loops import merged
 from numpy.testing import assert_allclose
+from truth_of_syntax import RULES as THEIR_RULES
+from truth_of_syntax import linked, pointed
 from written import attend, random_weights
 
 from attnscan.errors import ModelError
@@ -115,49 +118,30 @@ def by_loops(
     names = "n", "rules", "hits", "weight", "on_words"
     sums = {name: np.zeros_like(_stacked(ours, name)) for name in names}
     sums["linked"] = np.zeros((LAYERS, HEADS))
-    places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
     for one, whole, half in zip(inputs, weights, halves, strict=True):
-        known = one.known_pair.sentences[0]
-        of_word = {w: [t for t, word in enumerate(one.words) if word == w] for w in set(one.words) - {-1}}
+        tags: Any = one.known_pair.sentences[0].tags
+        count = max(one.words) + 1  # of words with a piece: the one without stands last
+        pieces = [[token for token, word in enumerate(one.words) if word == number] for number in range(count)]
         items = [
-            (rows_of(ours).index(row), query, [word for word in targets if word in of_word])
-            for row, query, targets in items_of(known)
-            if query in of_word and set(targets) & set(of_word)
+            (rows_of(ours).index(row), query, [word for word in targets if word < count])
+            for row, query, targets in items_of(one.known_pair.sentences[0])
+            if query < count and min(targets) < count
         ]
         for r, query, targets in items:
             sums["n"][r, half] += 1
-            for number, rule in enumerate(RULES):
-                sums["rules"][r, half, number] += _pointed(rule, query, known.tags["upos"], of_word) in targets
-        for layer, head in places:
-            token = whole[layer, head].double().numpy()
-            a = {
-                (q, k): float(np.mean([sum(token[i, j] for j in of_word[k]) for i in of_word[q]]))
-                for q in of_word
-                for k in of_word
-            }
-            left = {q: sum(a[q, k] for k in of_word) for q in of_word}
+            for number, rule in enumerate(THEIR_RULES):
+                sums["rules"][r, half, number] += pointed(tags["upos"], query, *rule) in targets
+        for layer, head in np.ndindex(LAYERS, HEADS):
+            a = merged(whole[layer, head].tolist(), pieces)
             for r, query, targets in items:
-                seen = max((k for k in of_word if k != query), key=lambda k: a[query, k])
-                on_words = sum(a[query, k] for k in targets) / left[query]
-                sums["weight"][r, layer, head] += on_words if among else sum(a[query, k] for k in targets)
+                seen = max((k for k in range(count) if k != query), key=a[query].__getitem__)
+                weight = sum(a[query][k] for k in targets)
+                on_words = weight / sum(a[query])
+                sums["weight"][r, layer, head] += on_words if among else weight
                 sums["on_words"][r, layer, head] += on_words
                 sums["hits"][r, layer, head] += seen in targets
-            sums["linked"][layer, head] += _linked(a, known, of_word)
+            sums["linked"][layer, head] += linked(tags["upos"], tags["head"], a)[0]
     return sums
-
-
-def _pointed(rule: str, query: int, tags: Sequence[Any], of_word: Mapping[int, Any]) -> int | None:
-    """The word to which a rule points."""
-    what, side = rule.split()
-    step = 1 if side == "behind" else -1
-    if what.isdigit():
-        return query + step * int(what)
-    word = query + step
-    while 0 <= word < len(tags):
-        if word in of_word and tags[word] == what:
-            return word
-        word += step
-    return None
 
 
 def rows_of(sums: RelationSums) -> tuple[Row, ...]:
@@ -170,19 +154,6 @@ def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
     if name in known:
         return known[name][0]
     return np.stack([known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in rows_of(sums)])
-
-
-def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mapping[int, Any]) -> int:
-    """By Kruskal."""
-    nodes = [word for word in of_word if known.tags["upos"][word] != "PUNCT"]
-    root = {word: word for word in nodes}
-    right = 0
-    for _, i, j in sorted(((a[i, j] + a[j, i], i, j) for i in nodes for j in nodes if i < j), reverse=True):
-        if root[i] != root[j]:
-            gone = root[j]
-            root = {word: root[i] if own == gone else own for word, own in root.items()}
-            right += known.tags["head"][i] == j or known.tags["head"][j] == i
-    return right
 
 
 @pytest.mark.parametrize("among", [False, True])
