@@ -56,7 +56,7 @@ _OTHERS: dict[str, tuple[Any, str | None, str]] = {
     "skip_bad": (bool, None, "Report and count bad records instead of stopping."),
     "alignments": (Path, "FILE", "Gold alignments of the pairs' words: 0-0 1-2, a line a pair."),
     "state": (str, "FILE", "Save progress here, and resume from it."),
-    "format": (Format, None, "Print the result so; -o goes by the suffix of its FILE."),
+    "format": (Format, None, "Print in this format; -o takes the format of FILE's suffix."),
     "csv": (bool, None, "Print CSV; short for --format csv."),
     "decimal_comma": (bool, None, "Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
     "output": (Path, "FILE", "Write to FILE, in the format of its suffix."),
@@ -81,7 +81,7 @@ _COMMANDS: dict[str, str] = {
 _ALL_KINDS = ("classify", "heads", "report", "serve")  # commands that read all kinds of attention at once
 _OFF = ("show", "explain", "head", "serve")  # commands that ask for no predictive words by themselves
 _ATTENTION = (
-    "Of an encoder-decoder, which attention to read; B is the target, else the model writes it. "
+    "Which attention of an encoder-decoder to read; B is the target, else the model writes one. "
     "[default: encoder, or by the letter of heads]"
 )
 
@@ -103,8 +103,6 @@ def _declared_option(name: str, command: str) -> Parameter:
     if name == "attention":
         about, default = _ATTENTION, None
         kind = Literal["encoder", "decoder", "cross", "all"] if command in _ALL_KINDS else kind
-    elif name == "on_long":
-        default = "cut pairs, refuse others"
     elif name == "predictive" and command in _OFF:
         default = "off"
     if default not in (None, True, False) and "[default" not in about:

@@ -63,20 +63,22 @@ class ScanOptions:
     related: Annotated[
         bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
     ] = True
-    on_long: Annotated[OnLong, Option("Cut, skip or refuse too long inputs. [default: cut pairs, or refuse]")] = "error"
+    on_long: Annotated[
+        OnLong, Option("Cut, skip or refuse inputs that are too long. [default: cut those of --pairs, refuse others]")
+    ] = "error"
     device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[
-        Dtype, Option("Number format of the model; on a CPU float32 or, where it multiplies in it, bfloat16.")
+        Dtype, Option("Number format of the model. CPUs take float32, and bfloat16 if they multiply in it.")
     ] = "auto"
     predictive: Annotated[
-        Predictive, Option("Measure which words predict a word by the masked-LM head (cpmi), by hidden states, or not.")
+        Predictive, Option("Find predictive words by the masked-LM head (cpmi), by hidden states (distance), or not.")
     ] = "auto"
     predictive_words: Annotated[
         int | None,
         Option("Ask about at most N words of an input. [default: 32, fewer of long or many inputs]", least=2),
     ] = None
     predictive_pairs: Annotated[
-        int | None, Option("Ask about N pairs. [default: as many as take twice as long as all others]", least=1)
+        int | None, Option("Ask about N pairs. [default: as many as make the run three times as long]", least=1)
     ] = None
     batch_tokens: Annotated[
         int | None, Option("Tokens in a batch, padding included. [default: by device and memory]", least=1)
@@ -89,7 +91,7 @@ class ScanOptions:
     query: Annotated[
         QuerySide, Option("Of cross attention: name queries by the word that they predict, or that they read.")
     ] = "predicts"
-    max_target_tokens: Annotated[int, Option("Let the model write at most N tokens of a missing target.", least=1)] = (
+    max_target_tokens: Annotated[int, Option("Let the model write at most N tokens where B is missing.", least=1)] = (
         _TARGET_TOKENS
     )
     source_language: Annotated[

@@ -11,6 +11,7 @@ from rich.text import Text
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.terms import Heads
 from attnscan.text import counted, plain
+from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import Column, color_of, flowed, model_line, named, table_of, wrapped
 
@@ -63,7 +64,8 @@ def comparison_view(
 
 
 def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table:
-    """A row for each pattern."""
+    """A row for each pattern; heads are counted as `heads` does."""
+    of_models = [{kind.name: len(kind.heads) for _, kind in kinds_of(labels)} for labels in comparison.of_models]
     cells = []
     for pattern in patterns:
         rows = comparison.of(pattern)
@@ -71,7 +73,7 @@ def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table
         rises, falls = (
             f"{comparison.grid[at].name} {surviving[at]:+.3f}" for at in (surviving.argmax(), surviving.argmin())
         )
-        counts = [(rows[name] == pattern).sum() for name in ("label_a", "label_b")]
+        counts = [heads.get(pattern, 0) for heads in of_models]
         extremes = rises if surviving.max() > 0 else "–", falls if surviving.min() < 0 else "–"
         cells.append([named(pattern), *counts, comparison.correlation(pattern), rows["survives"].sum(), *extremes])
     columns = [Column("pattern"), Column("heads A", ">", 2), Column("B", ">", 3), Column("rank", ">.2f", 4)]
