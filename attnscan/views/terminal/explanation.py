@@ -18,7 +18,7 @@ from attnscan.views.terminal.parts import Column, model_line, named, number, tab
 
 _SHOWN_KEYS, _SHOWN_NEURONS = 12, 4
 _SIGNS = "≈: rotated bases give the same, so it says nothing of the model's own neurons. <, >: they give more, or less."
-_MANY = f"(In brackets): the nearest pattern of a head without a label. neurons, stable, signs: in the own basis. {_SIGNS}"
+_MANY = f"(In brackets): the nearest pattern, without a label. neurons, stable, signs: in the own basis. {_SIGNS}"
 _SHUFFLED = f"Positions: the mean of {SHUFFLES} shuffles of words; special tokens keep theirs. ±: one standard error."
 
 
