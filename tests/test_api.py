@@ -7,13 +7,11 @@ import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import attnscan
-from attnscan.cli.app import app
-from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
+from attnscan.errors import OptionError
 from attnscan.results.heads import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import Page
@@ -57,26 +55,6 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
     assert importlib.import_module("attnscan.scan.scanner")
 
 
-def test_classify_is_what_the_command_line_says(article: HeadScores) -> None:
-    from typer.testing import CliRunner
-
-    result = CliRunner().invoke(app, ["classify", A, B, "--model", "bundled", "--predictive", "off", "--csv"])
-    lines = [line.split(",") for line in result.stdout.splitlines()[1:]]
-    frame = article.to_frame()
-    assert [line[4] for line in lines] == list(frame["label"])
-    assert [float(line[9]) for line in lines] == pytest.approx(list(frame["next-word"]), abs=1e-6)
-
-
-def test_options_are_those_of_a_scan(toy: str) -> None:
-    words = attnscan.classify(A, B, model="bundled", unit="word", predictive="off", keep_attention=False)
-    assert "strawberries" in words.units and words.signature.unit == "word" and words.attention is None
-    result = attnscan.classify(A, model=toy, predictive="off")
-    assert isinstance(result.attention, attnscan.Attention) and result.attention.tokens == result.units
-    with pytest.raises(TypeError, match="'untis': did you mean 'unit'"):
-        attnscan.classify(A, untis="word")
-    assert attnscan.AttnscanError is AttnscanError
-
-
 def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
     *_, frame = parsed(f"<div>{article._repr_html_()}</div>").iter("iframe")
     # not allow-same-origin: it cannot reach the notebook
@@ -108,33 +86,6 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     data = [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
     assert {"text/html", "image/svg+xml"} <= {kind for shown in data for kind in shown}
     assert "the previous word" in data[0]["text/html"] and "0-2 1.00" in data[0]["text/html"]
-
-
-PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("She sings.", "He sings, too.")]
-
-
-def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
-    path, bad = tmp_path / "pairs.csv", list[InputError]()
-    path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
-    options: Any = {"model": toy, "predictive": "off"}
-    ranking = attnscan.heads(path, columns=["x", "y"], on_bad=bad.append, **options)
-    assert ranking.to_frame().equals(attnscan.heads(PAIRS, **options).to_frame())
-    assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
-    assert ranking._repr_html_() is not None
-    with pytest.raises(InputError):
-        attnscan.heads([path], columns=["x", "y"], **options)
-
-
-def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
-    by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, replace="mean", model="bundled")
-    assert by_name.signature.pairs_read == 3 and [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
-    named: Any = {"pattern": "next-word", "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
-    (effect,) = attnscan.ablate(PAIRS, **named).effects
-    assert (effect.set.name, effect.set.heads) == ("next-word", (attnscan.Head(1, 8),))
-    with pytest.raises(SelectionError):
-        attnscan.ablate(PAIRS, heads="9-9", model="bundled")
-    with pytest.raises(OptionError, match="there is no replace 'meen'; did you mean 'mean'"):
-        attnscan.ablate(PAIRS, replace="meen", model="bundled")  # type: ignore[arg-type]
 
 
 def test_a_result_becomes_a_page_and_pictures(article: HeadScores) -> None:

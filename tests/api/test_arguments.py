@@ -165,6 +165,7 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
         ("heads", "quoting", "double", "there is no quoting 'double'"),
         ("heads", "per_pair", "scores.csv", "name it scores.parquet"),
         ("ablate", "measure", "bleu", "there is no measure 'bleu'"),
+        ("ablate", "replace", "meen", "there is no replace 'meen'; did you mean 'mean'"),
         ("ablate", "draws", 1, "draws is 1"),
         ("ablate", "labels", [5], "labels has a int in it"),
         ("similar", "within", -0.1, "within is -0.1"),

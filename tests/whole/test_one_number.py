@@ -1,8 +1,6 @@
 """Every command and every view tells the same of a head: one reading, one label, one number."""
 
 import base64
-import csv
-import io
 import json
 import re
 import zlib
@@ -13,7 +11,7 @@ from html import unescape
 
 import numpy as np
 import pytest
-from command_line import run
+from command_line import run, table
 from drawn import texts
 from pages import Elements
 
@@ -77,7 +75,7 @@ class Told:
 
     def check_table(self, command: str) -> None:
         """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its screen."""
-        rows = _rows(command, *self.asked, "--predictive", "off")
+        rows = table(command, *self.asked, "--predictive", "off", keep_default_na=False).to_dict("records")
         document = json.loads(run(command, *self.asked, "--predictive", "off", "--format", "json").stdout)
         assert len(rows) == len(document["heads"]) == 72
         for row in (*rows, *document["heads"]):
@@ -85,10 +83,6 @@ class Told:
         screen = run(command, *self.asked, "--predictive", "off").stdout
         letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
         assert [mark for line in letters for mark in line.split()] == self.marks
-
-
-def _rows(*arguments: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(run(*arguments, "--csv").stdout)))
 
 
 @pytest.fixture(scope="module", params=["usual", *(pytest.param(r, marks=pytest.mark.long) for r in OTHERS)])
@@ -102,28 +96,17 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_the_tables_of_all_heads_and_of_a_pattern(told: Told) -> None:
     told.check_table("heads")
-    rows = _rows("heads", *told.asked, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
-    for row in rows:
+    rows = table("heads", *told.asked, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
+    for row in rows.to_dict("records"):
         told.check({"previous-word": row["score"], "layer": row["layer"], "head": row["head"]})
     assert len(rows) == 72
-
-
-def test_the_strongest_heads_of_the_first_screen(told: Told) -> None:
-    screen = run("heads", *told.asked, "--predictive", "off").stdout
-    labels = told.ranking.labels
-    shown = re.findall(r"(\d-\d+)(\??) (\d\.\d\d)", screen.split("strongest")[1])
-    assert len(shown) > 5
-    for name, asked, share in shown:
-        place = labels.grid.head(name).place
-        resting = labels.numbers("delimiter", labels.grid.head(name)).share if labels.rests[place] else -1
-        assert float(share) in (round(float(labels.share[place]), 2), round(resting, 2))
-        assert (asked == "?") == labels.unsure[place]
 
 
 def test_a_card(told: Told) -> None:
     labels = told.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
-    for row in _rows("head", ",".join(names), *told.asked, "--predictive", "off"):
+    cards = table("head", ",".join(names), *told.asked, "--predictive", "off", keep_default_na=False)
+    for row in cards.to_dict("records"):
         told.check(row)
     screen = run("head", names[0], *told.asked, "--predictive", "off").stdout
     share, kind = (of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words))
