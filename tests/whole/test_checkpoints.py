@@ -186,6 +186,8 @@ def test_heads_are_named_by_the_layers_of_the_model(jamba: str, tmp_path: Path) 
         ranking = attnscan.heads([TEXT, "the mat"], **kept)
         assert sorted(ranking.to_frame()["layer"].unique()) == [1, 3]
     assert attnscan.profile(TEXT, model=jamba).to_frame()["layer"].unique().tolist() == [1, 3]
+    checkpoint = attnscan.models(jamba)
+    assert checkpoint.facts["attention_in"] == (1, 3) and np.isin("attention_in", checkpoint.to_frame()["key"])
     line = refusal(lambda: attnscan.explain("0-1", TEXT, model=jamba), SelectionError)
     assert line.startswith("0-1: this model has layers 1, 3")
 
@@ -196,8 +198,3 @@ def test_the_head_that_is_named_is_the_one_that_is_switched_off() -> None:
     for layer, off in enumerate(([], [1])):
         _switch_off(Change(off=tuple(named)), layer, output := torch.ones(1, 5, 4, 8))
         assert [head for head in range(4) if not output[:, :, head].any()] == off
-
-
-def test_models_says_which_layers_have_attention(jamba: str) -> None:
-    checkpoint = attnscan.models(jamba)
-    assert checkpoint.facts["attention_in"] == (1, 3) and np.isin("attention_in", checkpoint.to_frame()["key"])

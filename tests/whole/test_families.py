@@ -1,24 +1,32 @@
 """One check for every family: its attention is what eager attention gives, and its scores are the plain loop's.
 
 Two inputs run as one padded batch, and are held against each of them alone under eager attention, so
-that padding is proved to change nothing.
+that padding is proved to change nothing. Below, the same of saved checkpoints with every kind of template.
 """
 
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from checkpoints_of_kinds import CASES, saved
+from command_line import run, table
 from families import REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from reference import Written, check_head
+from transformers import AutoModel, AutoTokenizer
 from written import encoded_tokens
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
-from attnscan.inputs.sentence import EncodedInput
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.tap import AttentionBlock, Tap
 from attnscan.results.scores import Scores
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.blocks import Blocks
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
@@ -160,3 +168,67 @@ def test_what_yields_no_attention_is_refused_by_name(family: str) -> None:
     with pytest.raises(CaptureError, match=rf"{type(model).__name__} .*{why}") as caught, Tap(model) as tap:
         tap.run(tiny_inputs(), lambda _: None)
     assert "\n" not in str(caught.value) and caught.value.remedy
+
+
+PAIRS = [
+    Pair("the cat sat on the mat .", "a cat ran to the store"),
+    Pair("strawberries"),
+    Pair("the dog sat", "a mat and a dog and the store , on the mat !"),
+]
+
+
+def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
+    """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query, key]."""
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    names = ["input_ids", "attention_mask", *["token_type_ids"] * (getattr(model.config, "type_vocab_size", 0) > 1)]
+    written, weights = [], []
+    for pair in PAIRS:
+        inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
+        sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
+        tokens = [token.strip("Ġ▁") for token in tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])]
+        written.append(Written(tokens, sentence))
+        taken = {name: inputs[name] for name in names if name in inputs}
+        weights.append(torch.cat(eager_attention(model, taken)))
+    return written, weights
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(name: str, tmp_path: Path) -> None:
+    """Without delimiters, their score is NaN, not zero; the beginning alone is a delimiter too."""
+    case, checkpoint = CASES[name], saved(CASES[name], tmp_path)
+    written, weights = _plainly(checkpoint)
+    options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
+    found = []
+    with Scanner(options) as scanner:
+        encoded = [scanner.encode(pair) for pair in PAIRS]
+        for batches in ([[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]):
+            first, *rest = [
+                Blocks.of([PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch]))
+                for batch in batches
+            ]
+            found.append(scores_of(sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns]))
+    for scores, head in product(found, found[0].grid):
+        visible = [(one[head.layer] > 0).any(0).numpy() for one in weights]
+        assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
+        check_head(scores, head, written, [one[head.place].double().numpy() for one in weights], visible=visible)
+        delimiter = scores.every_key.score[(*head.place, scores.patterns.index("delimiter"))]
+        assert np.isnan(delimiter) == (case.template == "A B")
+
+
+def test_the_screen_and_table_of_a_decoder_say_what_it_has_not(tmp_path: Path) -> None:
+    command = (
+        "classify",
+        "the cat sat",
+        "a cat ran",
+        "--model",
+        str(saved(CASES["decoder without delimiters"], tmp_path)),
+    )
+    result, rows = run(*command), table(*command)
+    assert "delimiter: no word of this input is eligible" in result.stderr
+    assert "predictive: not measured: the model has no mask token" in result.stderr
+    text = " ".join(result.stdout.split())
+    assert "3 layers × 4 heads" in text and "rest" not in text
+    assert rows[["delimiter", "predictive", "next-word"]].isna().all(axis=None)  # no key behind a query is seen
+    assert (rows["previous-word"] > 0).all()

@@ -124,11 +124,8 @@ TRAPS: dict[str, Change] = {
     "weights of NaN": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.nan)),
     "weights of infinity": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.inf)),
     "a weight that is missing": with_weights(lambda held: held.pop(next(n for n in held if "key" in n))),
-    "more layers than weights": configured(num_hidden_layers=3),
-    "another width": configured(hidden_size=16),
     "a million heads": configured(num_attention_heads=1_000_000),
     "no heads": configured(num_attention_heads=0),
-    "fewer words than the tokenizer": configured(vocab_size=3),
 }
 VALUES = (None, True, -1, 0, 3, 2.5, 1e308, 10**30, "x", "../../etc/passwd", [1], {}, {"a": {}})
 

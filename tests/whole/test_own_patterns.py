@@ -105,6 +105,8 @@ def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> N
 
     with pytest.raises(InputError, match="characters of tokens"):
         attnscan.classify(weights=arrays, pattern=[by_character])
+    with pytest.raises(AttnscanError, match="sentence A has no tag 'head'"):
+        attnscan.classify(weights=arrays, pattern=governor)
 
 
 def test_heads_are_explained_by_the_pattern_that_is_named(toy: str) -> None:
@@ -193,13 +195,6 @@ def test_a_tag_that_a_pattern_asks_for_must_be_there(planted: attnscan.LoadedMod
     with pytest.raises(InputError, match=message) as refused:
         attnscan.shard(pairs, model=planted, **PARSED)
     assert "\n" not in str(refused.value)
-
-
-def test_what_reads_no_text_has_no_tags(planted: attnscan.LoadedModel) -> None:
-    saved = attnscan.classify(TEXTS[0], model=planted, predictive="off").kept_attention().saved()
-    arrays = {name: getattr(saved, name) for name in ("attention", "tokens", "segments", "special")}
-    with pytest.raises(AttnscanError, match="sentence A has no tag 'head'"):
-        attnscan.classify(weights=arrays, pattern=governor)
 
 
 def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.LoadedModel, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from by_loops import Checkpoint
 from command_line import A, B, run, table
 from numpy.testing import assert_allclose
 from reference import Written, check_head
+from scipy.spatial.distance import jensenshannon
 from tally import bundled
 from tiny_checkpoints import SMALL, save
 from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
@@ -198,11 +199,8 @@ def test_divergences_are_of_the_renormalised_rows(asked: dict[str, Any], among_w
     is_word = ~np.asarray(among_words["special"])
     rows = among_words["attention"][..., is_word, :][..., is_word].reshape(-1, is_word.sum(), is_word.sum())
 
-    def entropy(p: np.ndarray) -> np.ndarray:
-        return -(p * np.log(p)).sum(-1)
-
     for (i, one), (j, other) in product(enumerate(rows), repeat=2):
-        expected = (entropy((one + other) / 2) - (entropy(one) + entropy(other)) / 2).mean()
+        expected = (jensenshannon(one, other, axis=-1) ** 2).mean()
         assert found.divergence[i, j] == pytest.approx(expected, abs=1e-5)
 
 
