@@ -138,13 +138,13 @@ class Session:
     def first_page(self, model: int) -> bytes:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
         question = self.first_of(model)
-        server = {
+        reasons = [next(iter(loaded.kinds.values())).available for loaded in self.models]
+        live = self._answer(question) | {
             "model": model,
-            "models": [loaded.title for loaded in self.models],
-            "available": [next(iter(loaded.kinds.values())).available for loaded in self.models],
+            "models": [plain(loaded.title) for loaded in self.models],
+            "available": [{change: plain(reason) for change, reason in of.items()} for of in reasons],
         }
-        answer, kinds = self._answer(question), tuple(self.models[model].kinds)
-        return live_page(self.trial(question).result, answer, server, kinds).encode()
+        return live_page(self.trial(question).result, live, tuple(self.models[model].kinds)).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

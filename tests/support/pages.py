@@ -114,7 +114,8 @@ class Elements(HTMLParser):
         tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
         names = ("rows", "unsure", "rests", "chance", "profiles")
-        return facts | {name: {reading: table[name] for reading, table in tables.items()} for name in names}
+        facts |= {name: {reading: table[name] for reading, table in tables.items()} for name in names}
+        return facts | {"columns": tables[facts["usual"]]["columns"]}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)
@@ -158,7 +159,5 @@ class Elements(HTMLParser):
 def _carried_row(weights: list[int], rest: list[int], norms: list[int], special: list[bool], steps: int) -> list[int]:
     """A row of what is carried from rounded weights and norms and what these are off; the first of each is no key's."""
     products = [0 if of else weight * norm for weight, norm, of in zip(weights[1:], norms[1:], special, strict=True)]
-    whole = sum(products) or 1
-    shares = [(2 * product * steps + whole) // (2 * whole) for product in products]
-    made = zip(rest[1:], shares, special, strict=True)
-    return [rest[0], *(held if of else (share + held - 128) % 2**16 for held, share, of in made)]
+    shares = [int(product * steps / (sum(products) or 1) + 0.5) for product in products]
+    return [rest[0], *((share + held - 128) % 2**16 for held, share in zip(rest[1:], shares, strict=True))]

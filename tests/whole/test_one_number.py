@@ -18,7 +18,6 @@ from pages import Elements
 import attnscan
 from attnscan import HeadScores
 from attnscan.views.notebook import heads_html
-from attnscan.views.page.facts import frame_of
 from attnscan.views.page.page import answer_of, page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures import picture
@@ -154,5 +153,5 @@ def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:
     """What the live page takes for its table, by the reading of a result, which comes last."""
     text = answer_of(result, "0" * 16, (), ())["facts"]["texts"]["tables"]
     tables = json.loads(zlib.decompress(base64.b64decode(text)))
-    rows = list(tables.values())[-1]["rows"]
-    return [dict(zip(frame_of(result).columns, row, strict=True)) for row in rows]
+    table = list(tables.values())[-1]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]

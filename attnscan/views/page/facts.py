@@ -3,7 +3,7 @@
 import csv
 import io
 import shlex
-import unicodedata
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
@@ -17,14 +17,13 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import HABITS, best_first
 from attnscan.results.terms import IN_MEMORY, Head, Signature
-from attnscan.scoring.cross import ALIGNED, ALL_PATTERNS
+from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary, why_unsure
 from attnscan.views.page.arrays import WEIGHT_STEPS
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
-_MOST_HEADS = 600  # whose statements and shares take 50 kB; of more, a page has better things to hold
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
@@ -34,8 +33,10 @@ def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[
     if attention is not None:
         available = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
         readings = sorted(available, key=lambda reading: reading == result.reading)
-    turned = [result.with_reading(reading.by, reading.special) for reading in readings]
-    return {scores.signature.by + "-words" * scores.reading.among_words: scores for scores in turned}
+    return {
+        reading.by + "-words" * reading.among_words: result.with_reading(reading.by, reading.special)
+        for reading in readings
+    }
 
 
 def strongest_first(result: HeadScores) -> list[Head]:
@@ -52,14 +53,12 @@ def strongest_first(result: HeadScores) -> list[Head]:
 
 def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dict[str, Any]:
     """The heads of a model, and what each of them may do."""
-    signature, grid = result.signature, result.grid
+    signature, grid, patterns = result.signature, result.grid, result.scores.patterns
     counts = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
     not_measured = dict(result.not_measured)
     if not result.of_input and signature.predictive == "off":
         not_measured["predictive"] = "switched off"
-    habits = [
-        _kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in result.scores.patterns
-    ]
+    habits = {name: f"A habit: attention on {words(name)}" for name in HABITS if name not in patterns}
     return {
         "title": plain(signature.title),
         "subtitle": signature.counts,
@@ -69,10 +68,12 @@ def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dic
         "letter": grid.kind.letter,
         "grid": grid.shape,
         "heads": [head.name for head in grid],
-        "patterns": [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in result.scores.patterns],
-        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
+        "patterns": [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns],
+        "habits": [
+            *(_kind(name, text) for name, text in habits.items()),
+            _kind("", "Nothing tells them from the average head") | {"id": "none"},
+        ],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
-        "columns": list(frame_of(result)),
         "titles": {name: f"what each head does, {scores.reading}" for name, scores in results.items()},
         "usual": list(results)[-1],
         "drawn": result.labels.drawn,
@@ -114,97 +115,74 @@ def why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     return {"carried": "the norms of this input's values were not kept"}
 
 
-def frame_of(result: HeadScores) -> pd.DataFrame:
-    """Every head's line of the CSV; of one input with what it puts out, of many pairs with the ends of intervals."""
-    columns = result.labels.columns(result.pattern or result.scores.patterns)
-    frame = pd.DataFrame({"model": result.signature.model, **columns})
-    if result.output is not None:
-        frame["output"] = result.output.ravel()
-    if not result.of_input:
-        for p, pattern in enumerate(result.scores.patterns):
-            for end, bound in zip(("low", "high"), result.table.interval, strict=True):
-                frame[f"{pattern}_{end}"] = bound[..., p].ravel()
-    return frame
-
-
 def tables_of(results: Mapping[str, HeadScores]) -> bytes:
-    """Of each reading the cells of the CSV, doubts, chance, statements, and where attention goes, as JSON."""
+    """What is known of every head by each reading, as JSON with null for NaN."""
     tables = pd.Series({name: _table_of(result) for name, result in results.items()})
-    return tables.to_json(double_precision=5).encode()  # NaN as null
+    return tables.to_json(double_precision=5).encode()
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:
-    labels, table, grid = result.labels, result.labels.table, result.grid
-    _, *rows = csv.reader(io.StringIO(render(frame_of(result), "csv").decode()))
-    heads = grid if len(grid) <= _MOST_HEADS else ()
-    profiles: list[Any] = []
+    """The CSV's cells, with what heads of one input put out or the intervals of many pairs; and what no CSV has."""
+    labels, table, grid, patterns = result.labels, result.table, result.grid, result.scores.patterns
+    frame = pd.DataFrame({"model": result.signature.model, **labels.columns(result.pattern or patterns)})
+    if result.output is not None:
+        frame["output"] = result.output.ravel()
+    for p, pattern in enumerate(() if result.of_input else patterns):
+        for end, bound in zip(("low", "high"), table.interval, strict=True):
+            frame[f"{pattern}_{end}"] = bound[..., p].ravel()
+    columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))
+    profiles = []
     if labels.classes is not None:
         profile = result.profile
         half = half_width(profile.se, profile.signature.pairs_read)
-        for head in heads:
+        for head in grid:
             error = dict(zip(profile.classes, half[head.place], strict=True))
             shares = profile.strongest(head, _LEAST_SHARE)
             profiles.append([(plain(name), share, error[name]) for name, share in shares])
     return {
+        "columns": columns,
         "rows": rows,
         "unsure": labels.unsure.ravel().astype(int).tolist(),
         "rests": labels.rests.ravel().astype(int).tolist(),
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
         "summary": plain(summary(result)),
-        "does": [statement(labels, head) for head in heads],
+        "does": [statement(labels, head) for head in grid],
         "profiles": profiles,
     }
 
 
 def facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
     """An input's tokens, and the numbers of them that a page may hold."""
-    passage = attention.passage
-    tokens = [attention.tokens[place] for place in passage]
+    passage, unit = attention.passage, attention.unit or range(len(attention.tokens))
     total = sum(sentence != PADDING for sentence in attention.sentence)
-    places = {attention.unit[token]: place for place, token in enumerate(passage)} if attention.unit else {}
+    places = defaultdict(list)  # on the page, of each unit's tokens
+    for place, token in enumerate(passage):
+        places[unit[token]].append(place)
     why_no_neurons = "there was no room for this head's queries and keys; --size or --heads brings them"
     if attention.query is None:
-        is_saved = result.signature.read_by == "file"
-        why_no_neurons = (
-            f"{'saved weights hold no' if is_saved else 'this architecture does not show its'} queries and keys"
+        holder = (
+            "saved weights hold no" if result.signature.read_by == "file" else "this architecture does not show its"
         )
+        why_no_neurons = f"{holder} queries and keys"
     part = f"tokens {passage[0]} to {passage[-1]} of {total:,}"
     return {
         "subtitle": f"{total} tokens" if len(passage) == total else part,
-        "tokens": [token_text(token) for token in tokens],
+        "tokens": [token_text(attention.tokens[token]) for token in passage],
         "special": [attention.sentence[token] < 0 for token in passage],
         "segments": [attention.segments[token] for token in passage],
-        "related": [[places[unit] for unit in pair] for pair in result.related if places.keys() >= set(pair)],
-        "rightToLeft": _reads_right_to_left("".join(tokens)),
+        "related": [(places[a][-1], places[b][-1]) for a, b in result.related if places[a] and places[b]],
         "source": len(attention.asked) if attention.source else 0,
-        "gold": _gold_links(result, attention),
+        "gold": [(q, k) for target, source in result.links for q in places[target] for k in places[source]],
         "weightSteps": WEIGHT_STEPS[0],
         "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit",
         "neuron": {
             "size": 0 if attention.query is None else attention.query.shape[-1],
             "scaling": attention.scaling,
-            "error": 0.0,
             "whyNone": why_no_neurons,
         },
     }
 
 
-def _gold_links(result: HeadScores, attention: Attention) -> list[list[int]]:
-    """Queries and keys of the gold links between an input's tokens, by their places on the page."""
-    if not (result.links and result.targets and ALIGNED.id in result.scores.patterns):
-        return []
-    unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-    target = result.targets[0][result.scores.patterns.index(ALIGNED.id)]
-    linked = target[unit[attention.asking] - unit[attention.rows[0]]][:, unit[attention.asked]] > 0
-    return [[len(attention.asked) + query, key] for query, key in np.argwhere(linked).tolist()]
-
-
 def token_text(token: str) -> str:
     """A token as the page writes it."""
     return plain(token.strip()) or "␣"
-
-
-def _reads_right_to_left(text: str) -> bool:
-    """Whether more letters are of a right-to-left script than not; [CLS] and its like are Latin."""
-    kinds = [unicodedata.bidirectional(character) for character in text]
-    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2

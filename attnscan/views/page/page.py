@@ -6,11 +6,11 @@ template's escaping, or as JSON in which no tag can end; the page's own policy f
 
 import base64
 import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
-from functools import cache, partial
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("dom", "data", "state", "model", "heads", "head", "matrix", "neuron", "table", "tree")
-_NOTES = 600  # bytes of the notes on what did not fit
+_NOTES, _AROUND = 600, 40  # bytes of the notes on what did not fit, and around each packed text
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 
 
@@ -72,9 +72,9 @@ class _Input:
     """What a page shows at a time: one input by one kind of attention, or many pairs."""
 
     result: HeadScores
-    attention: Attention | None  # with norms only where the page has what heads carry; None of many pairs
-    order: Sequence[Head]  # whose weights are there first
     facts: dict[str, Any]  # what the scripts read; `texts` in it are packed numbers by their ids
+    attention: Attention | None = None  # with norms only where the page has what heads carry; None of many pairs
+    order: Sequence[Head] = ()  # whose numbers are wanted, the best first; none of many pairs
 
 
 def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None = None) -> Page:
@@ -110,11 +110,9 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
         for by in tree.result.scores_by:
             if by not in facts["whyNot"]:
                 facts["texts"][f"most-{by}"] = arrays.pack((tree.most_attended(by) + 1).astype(np.uint16))
-    treebank = {
-        "heads": [_followed(read.syntax, head) for head in read.syntax.grid],
-        "of": f"{read.syntax.sentences:,} sentences, {read.syntax.signature.reading}",
-    }
-    return _fill(inputs, options, treebank=treebank)
+    syntax = read.syntax
+    reading = f"{syntax.sentences:,} sentences, {syntax.signature.reading}"
+    return _fill(inputs, options, treebank={"heads": [_followed(syntax, head) for head in syntax.grid], "of": reading})
 
 
 def _followed(syntax: Syntax, head: Head) -> str:
@@ -136,23 +134,14 @@ def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Se
     return {"id": id, "facts": facts, "words": [token_text(word) for word in words], "predictions": as_json}
 
 
-def live_page(
-    result: HeadScores, answer: Mapping[str, Any], server: Mapping[str, Any], kinds: Sequence[str] = ()
-) -> str:
-    """The page with a server behind it, opened on the first `answer`, which has its `question`, too.
+def live_page(result: HeadScores, live: Mapping[str, Any], kinds: Sequence[str]) -> str:
+    """The page with a server behind it, opened on the first answer, which stands in what it knows to be `live`.
 
-    The page knows of its `server` the `models` that can be asked, which one it is of (`model`), and why a kind of
-    change cannot be made in each (`available`). `kinds` are those of an encoder-decoder's attention, if it has several.
+    The `kinds` are those of an encoder-decoder's attention, if the server has several.
     """
-    live = {
-        **server,
-        **answer,
-        "models": [plain(name) for name in server["models"]],
-        "available": [{change: plain(reason) for change, reason in reasons.items()} for reasons in server["available"]],
-    }
-    facts = live.pop("facts")
+    facts = live["facts"]
     unread = [{"key": kind, "letter": "" if kind == "encoder" else kind[0]} for kind in kinds if kind != facts["key"]]
-    return _render(result, [facts, *unread], live=live)
+    return _render(result, [facts, *unread], live={**live, "facts": None})
 
 
 def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
@@ -182,74 +171,76 @@ def _input_of(
     """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
     attention = _attention_of(result) if result.of_input else None
     if options.heads is not None:
-        if attention is None:
-            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
         order = result.grid.select(options.heads)
     order = order or strongest_first(result)
     results = results_by_reading(result, attention)
-    facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
     texts = {"tables": arrays.pack(np.frombuffer(tables_of(results), np.uint8))}
-    if attention is not None:
-        readings = {name: scores.reading for name, scores in results.items()}
-        thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
-        masks, facts["maskOfLayer"] = arrays.pack_masks(attention)
-        texts |= thumbnails | masks
-        facts |= facts_of_tokens(result, attention)
-    return _Input(result, attention, order, facts | {"texts": texts})
+    facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
+    facts["texts"] = texts
+    if attention is None:
+        if options.heads is not None:
+            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
+        return _Input(result, facts)
+    readings = {name: scores.reading for name, scores in results.items()}
+    thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
+    masks, facts["maskOfLayer"] = arrays.pack_masks(attention)
+    texts |= thumbnails | masks
+    facts |= facts_of_tokens(result, attention)
+    if options.heads is not None:
+        facts["whyNoWeights"] = "the page was made with other heads"
+    if not options.neurons and attention.query is not None:
+        facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
+    return _Input(result, facts, attention, order)
 
 
 def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
-    """The page of some inputs, opened on the first one, with as many heads' numbers as fit, the same share of each."""
+    """The page of some inputs, opened on the first one, with as many heads' numbers as fit, the best of each first."""
     size = options.size or (SIZE if options.heads is None else float("inf"))
-    first, facts = inputs[0].result, [page_input.facts for page_input in inputs]
-    needed = len(_render(first, facts, **data).encode()) + _NOTES
-    areas = [len(input_facts["tokens"]) ** 2 + 400 for input_facts in facts]  # weights of few tokens take room, too
-    for page_input, area in zip(inputs, areas, strict=True):
-        _add_numbers(page_input, options, (size - needed) * area / sum(areas))
-    notes = _left_out(inputs, options, f"in {size / 1e6:g} MB")
+    result, facts = inputs[0].result, [page_input.facts for page_input in inputs]
+    needed = len(_render(result, facts, **data).encode()) + _NOTES
+    room = size - needed
+    by_rank = zip_longest(*([(page_input, head) for head in page_input.order] for page_input in inputs))
+    heads = [head for rank in by_rank for head in rank if head is not None]
+    wants_neurons = options.neurons and any(page_input.facts["neuron"]["size"] for page_input, _ in heads)
+    of_weights = room * _WEIGHTS_SHARE if wants_neurons else room
+    weights, steps, taken = _add_finest(arrays.WEIGHT_STEPS, heads, of_weights, arrays.pack_weights)
+    with_neurons = heads[:weights] if wants_neurons else []
+    neurons, _, _ = _add_finest(arrays.NEURON_STEPS, with_neurons, room - taken, arrays.pack_neurons)
+    for input_facts in facts:
+        input_facts["weightSteps"] = steps
+    notes, limit = [], f"of {len(heads):,} heads fit in {size / 1e6:g} MB"
+    if weights < len(heads):
+        notes.append(f"the weights of {weights:,} {limit}" + (": the best of each pattern" if weights else ""))
+    if wants_neurons and neurons < weights:
+        notes.append(f"the queries and keys of {neurons:,} {limit}")
     if needed > size:
         subject = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
         notes.append(f"{subject} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB")
-    return Page(_render(first, facts, notes, **data), tuple(notes))
+    return Page(_render(result, facts, notes, **data), tuple(notes))
 
 
-def _add_numbers(page_input: _Input, options: PageOptions, room: float) -> None:
-    """Add the weights, queries and keys of the first heads that go into `room` bytes."""
-    attention, facts = page_input.attention, page_input.facts
-    if attention is None:
-        return
-    wants_neurons = options.neurons and attention.query is not None
-    pack_weights, pack_neurons = partial(arrays.pack_weights, attention), partial(arrays.pack_neurons, attention)
-    weights_room = room * _WEIGHTS_SHARE if wants_neurons else room
-    weights, steps = arrays.pack_finest(arrays.WEIGHT_STEPS, page_input.order, weights_room, pack_weights)
-    heads = [head for head in page_input.order if wants_neurons and f"weights-{head.name}" in weights]
-    room -= arrays.size_of(weights.values())
-    neurons, _ = arrays.pack_finest(arrays.NEURON_STEPS, heads, room, pack_neurons)
-    facts["texts"] |= weights | neurons
-    facts["weightSteps"] = steps
-    facts["neuron"]["error"] = max([float(text.partition(",")[0]) for text in neurons.values()], default=0)
-    if not neurons:
-        facts["neuron"]["size"] = 0
-    if not options.neurons and attention.query is not None:
-        facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
-    if options.heads is not None:
-        facts["whyNoWeights"] = "the page was made with other heads"
+def _add_finest(
+    all_steps: Sequence[int], heads: Sequence[tuple[_Input, Head]], room: float, pack: Callable[..., dict[str, str]]
+) -> tuple[int, int, int]:
+    """Add heads' numbers in the finest steps in which all fit into `room` bytes, else the first ones in the coarsest.
 
-
-def _left_out(inputs: Sequence[_Input], options: PageOptions, limit: str) -> list[str]:
-    """The wanted numbers for which there is no room, a line for each kind."""
-    of_tokens = [page_input for page_input in inputs if page_input.attention is not None]
-    wanted = sum(len(page_input.order) for page_input in of_tokens)
-    counts = Counter(name.partition("-")[0] for page_input in of_tokens for name in page_input.facts["texts"])
-    weights, neurons = counts["weights"], counts["neurons"]
-    notes = []
-    if weights < wanted:
-        which = ": the best of each pattern" if weights else ""
-        notes.append(f"the weights of {weights:,} of {wanted:,} heads fit {limit}{which}")
-    has_neurons = any(page_input.facts["neuron"]["scaling"] for page_input in of_tokens)
-    if options.neurons and has_neurons and neurons < weights:
-        notes.append(f"the queries and keys of {neurons:,} of {wanted:,} heads fit {limit}")
-    return notes
+    Returns how many heads were added, the steps, and how many bytes they take.
+    """
+    for steps in all_steps:
+        packed: list[dict[str, str]] = []
+        taken = 0
+        for page_input, head in heads:
+            texts = pack(page_input.attention, head, steps)
+            size = sum(len(text) + _AROUND for text in texts.values())
+            if taken + size > room:
+                break
+            packed.append(texts)
+            taken += size
+        else:
+            break
+    for (page_input, _), texts in zip(heads, packed, strict=False):
+        page_input.facts["texts"] |= texts
+    return len(packed), steps, taken
 
 
 def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequence[str] = (), **data: Any) -> str:
@@ -258,43 +249,34 @@ def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequ
     Raises: jinja2.UndefinedError if the template lacks something.
     """
     lines = result.notes if result.of_input else (summary(result), ranked_by(result))
-    signature = asdict(result.signature)
+    texts = [entry for facts in inputs for entry in facts.get("texts", {}).items()]
+    errors = [float(text.partition(",")[0]) for name, text in texts if name.startswith("neurons-")]
     return _template("live" in data).render(
         data={"live": None, "treebank": None, **data, "inputs": inputs},
         facts=inputs[0],
         of_pairs=not result.of_input,
         left_out=notes,
         notes=[plain(line) for line in lines if line],
-        signature={name: plain(str(value)) for name, value in signature.items() if value != ()},
+        signature={name: plain(str(value)) for name, value in asdict(result.signature).items() if value != ()},
         threshold=f"{result.labels.threshold:g}",
-        weight_error=at_most(max(0.5 / facts.get("weightSteps", 1) for facts in inputs) + 0.5 / arrays.SUM_STEPS),
-        logit_error=at_most(max(facts.get("neuron", {}).get("error", 0) for facts in inputs)),
+        weight_error=at_most(0.5 / inputs[0].get("weightSteps", 1) + 0.5 / arrays.SUM_STEPS),
+        logit_error=at_most(max(errors)) if errors else "",
     )
 
 
 @cache
 def _template(live: bool) -> Template:
     """The frame, with style and scripts in it; a library for all browsers looks for their global object in `this`."""
-    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")]
     library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
+    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")]
     script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
-    style = (WEB / "style.css").read_text("utf-8")
-    web = {
-        "live": live,
-        "style": Markup(style),
-        "style_hash": _hash(style),
-        "script": Markup(script),
-        "script_hash": _hash(script),
-    }
     environment = Environment(
         loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    web = {"live": live, "style": Markup((WEB / "style.css").read_text("utf-8")), "script": Markup(script)}
     return environment.get_template("frame.html.j2", globals=web)
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def at_most(error: float) -> str:

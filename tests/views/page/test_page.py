@@ -79,18 +79,13 @@ class TestSafety:
 
     def test_only_a_live_page_can_ask_a_server(self, small: tuple) -> None:
         assert "fetch(" not in page(small[0]).html
-        alive = live_page(small[0], answer_of(small[0], "0" * 16, (), ()) | {"question": QUESTION}, SERVER)
+        alive = live_page(small[0], answer_of(small[0], "0" * 16, (), ()) | {"question": QUESTION} | SERVER, ())
         assert "fetch(" in alive and "connect-src 'self'" in alive
 
 
 def test_a_result_without_attention_has_no_page(small: tuple) -> None:
     with pytest.raises(OptionError, match="this result has not kept its attention; keep it: classify"):
         page(replace(small[0], attention=None))
-
-
-@pytest.mark.parametrize(("tokens", "right_to_left"), [(["שלום", "עולם"], True), (["hello", "שלום", "world"], False)])
-def test_the_direction_of_the_text(tokens: list[str], right_to_left: bool) -> None:
-    assert Elements(page(made_up(1, 1, tokens)[0]).html).facts["rightToLeft"] is right_to_left
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])

@@ -6,7 +6,8 @@ let printing = false;
 const theme = () => (printing ? "light" : state.theme || (dark.matches ? "dark" : "light"));
 
 const VIEWS = { model: modelView, head: headView, neuron: neuronView, table: tableView };
-const viewNames = () => Object.keys(VIEWS).filter((name) => name !== "neuron" || facts.neuron?.size);
+const hasNeurons = () => heads.some((head) => holds("neurons", head));
+const viewNames = () => Object.keys(VIEWS).filter((name) => name !== "neuron" || hasNeurons());
 
 const READINGS = {
   by: [

@@ -20,7 +20,7 @@ async function take(nextFacts, nextTexts) {
   [facts, texts, tables, cache] = [nextFacts, nextTexts, nextTables, new Map()];
   [LENGTH, SOURCE, OF_PAIRS] = [facts.tokens.length, facts.source ?? 0, facts.tokens.length === 0];
   [[LAYERS, HEADS], DIGITS] = [facts.grid, facts.weightSteps >= 1000 ? 3 : 2];
-  column = Object.fromEntries(facts.columns.map((name, place) => [name, place]));
+  column = Object.fromEntries(tables[facts.usual].columns.map((name, place) => [name, place]));
   patterns = facts.patterns.filter(({ id }) => id in column);
   kindNamed = Object.fromEntries([...facts.patterns, ...facts.habits].map((kind) => [kind.id, kind]));
   heads = facts.heads.map((name, index) => ({ name, index, layer: name.split("-")[0] }));
@@ -132,20 +132,19 @@ function numbersIn(rows, by) {
 }
 
 /**
- * Rows of what is carried: norms come first, then how far each share is from what rounded weights and norms make of it,
- * 128 for no difference, modulo 2^16 as all numbers of its array.
- * All numbers are whole and below 2^53, so that every browser finds the same ones.
+ * Rows of what is carried: norms come first, then how far each number is from what rounded weights and norms of words
+ * make of it, 128 for no difference, modulo 2^16 as all numbers of its array.
+ * Sums are whole and below 2^53, so that every browser finds the same ones.
  */
 function carriedRows(weights, held) {
   const across = (SOURCE || LENGTH) + 1;
-  const [norms, rows] = [held.subarray(0, across), held.slice(across)];
-  const words = [...norms.keys()].filter((place) => place > 0 && !facts.special[place - 1]);
+  const norms = held.subarray(0, across).map((norm, place) => (facts.special[place - 1] ? 0 : norm));
+  const rows = held.slice(across);
   for (let start = 0; start < rows.length; start += across) {
-    const product = (place) => weights[start + place] * norms[place];
-    const whole = Math.max(1, words.reduce((sum, place) => sum + product(place), 0)); // a row may carry nothing
-    for (const place of words) {
-      const share = Math.floor((2 * product(place) * facts.weightSteps + whole) / (2 * whole));
-      rows[start + place] += share - 128;
+    const products = Array.from(norms, (norm, place) => weights[start + place] * norm);
+    const whole = Math.max(1, products.reduce((sum, product) => sum + product)); // a row may carry nothing
+    for (let place = 1; place < across; place++) {
+      rows[start + place] += Math.floor((products[place] * facts.weightSteps) / whole + 0.5) - 128;
     }
   }
   return rows;
@@ -155,11 +154,11 @@ function carriedRows(weights, held) {
 function neuronsOf(head) {
   if (!holds("neurons", head)) return null;
   return once(`neurons-${head.name}`, async () => {
-    const [, zero, ofQuery, ofKey, packed] = (await texts.text(`neurons-${head.name}`)).split(",");
+    const [error, zero, ofQuery, ofKey, packed] = (await texts.text(`neurons-${head.name}`)).split(",");
     const steps = joined(await unpacked(packed));
     const half = steps.length / 2;
     const part = (side, worth) => Float32Array.from(side, (step) => (step - zero) * worth);
-    return { query: part(steps.subarray(0, half), ofQuery), key: part(steps.subarray(half), ofKey) };
+    return { error, query: part(steps.subarray(0, half), ofQuery), key: part(steps.subarray(half), ofKey) };
   });
 }
 

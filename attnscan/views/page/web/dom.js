@@ -131,8 +131,13 @@ const placeOf = (index) => (index < SOURCE ? index : index - SOURCE);
 /** What a token is called beside its text. */
 const tokenName = (index) => `${SOURCE ? (index < SOURCE ? "source " : "target ") : ""}token ${placeOf(index)}`;
 
-/** In which direction the text is written. */
-const direction = () => (facts.rightToLeft ? "rtl" : "ltr");
+const RIGHT_TO_LEFT = /[\p{sc=Arab}\p{sc=Hebr}\p{sc=Nkoo}\p{sc=Syrc}\p{sc=Thaa}]/gu;
+
+/** The direction of the text, that of most letters of words. */
+function direction() {
+  const letters = facts.tokens.filter((_, index) => !facts.special[index]).join("").match(/\p{L}/gu) ?? [];
+  return 2 * letters.filter((letter) => letter.match(RIGHT_TO_LEFT)).length > letters.length ? "rtl" : "ltr";
+}
 
 /** A token by its text and place; the text's direction stays its own. */
 const named = (index) => html`<bdi>${facts.tokens[index]}</bdi> (${placeOf(index)})`;

@@ -15,7 +15,8 @@ function neuronView() {
   const [largestK, largestProduct] = [peak(neurons.key), Math.max(...rows.map(({ products }) => peak(products)))];
   const top = rows.reduce((best, row) => (row.weight > best.weight ? row : best));
   const at = pointed?.neuron === undefined ? { key: top.key, neuron: largestOf(top.products) } : pointed;
-  const sheet = { head, query, q, rows, at, most: { q: peak(neurons.query), k: largestK, product: largestProduct } };
+  const digits = neurons.error < 0.01 ? 2 : 1;
+  const sheet = { digits, query, q, rows, at, most: { q: peak(neurons.query), k: largestK, product: largestProduct } };
   const factor = Number(scaling.toPrecision(3));
   return html`
     <p class="hint" id="story">
@@ -86,7 +87,7 @@ function QueryChips({ query }) {
 }
 
 /** The sheet: a table, whose rows no page's end cuts on paper, and whose head stays above them. */
-function NeuronSheet({ query, q, rows, at, most }) {
+function NeuronSheet({ digits, query, q, rows, at, most }) {
   const largest = Math.max(...rows.map(({ logit }) => Math.abs(logit)).filter(Number.isFinite), 1e-9);
   const [left, title, side] = state.strip === "q" ? ["asQuery", "q of each", "q"] : ["k", "k", "k"];
   const move = (event) => {
@@ -116,7 +117,7 @@ function NeuronSheet({ query, q, rows, at, most }) {
   const line = (row) => {
     const { key } = row;
     const name = facts.tokens[key];
-    const [logit, weight] = [signed(row.logit, facts.neuron.error < 0.01 ? 2 : 1), row.weight.toFixed(DIGITS)];
+    const [logit, weight] = [signed(row.logit, digits), row.weight.toFixed(DIGITS)];
     return html`<tr key=${key} class=${key === at.key ? "chosen" : ""}>
       <th scope="row"><button type="button" value=${key} class=${facts.special[key] ? "special" : ""}
         tabindex=${key === at.key ? 0 : -1} title="${name} · ${tokenName(key)}"

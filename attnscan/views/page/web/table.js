@@ -6,7 +6,7 @@ const HEADINGS = { label_stays: "label stays", among_words: "among words", avera
 /** Which columns are shown: not the ends of intervals, which stand in the CSV and on a head's card. */
 function columnsShown() {
   const bounds = patterns.flatMap(({ id }) => [`${id}_low`, `${id}_high`]);
-  return ["head", ...facts.columns.slice(column.name + 1).filter((name) => !bounds.includes(name))];
+  return ["head", ...Object.keys(column).slice(column.name + 1).filter((name) => !bounds.includes(name))];
 }
 
 /** The heads that are shown, in the order that they are shown in. */
@@ -73,7 +73,7 @@ function numberCell(head, name) {
 
 /** Save the heads that are shown, with the columns of the page's reading: of one input, those of `classify --csv`. */
 function saveTable() {
-  const columns = facts.columns.filter((name) => name !== "output"); // which pages alone tell
+  const columns = Object.keys(column).filter((name) => name !== "output"); // which pages alone tell
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const lines = [columns, ...rowsShown().map((head) => columns.map((name) => cellOf(head, name)))];
   saveAs("heads.csv", lines.map((line) => `${line.map(quoted).join(",")}\n`).join(""), "text/csv");

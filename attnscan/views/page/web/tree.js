@@ -105,7 +105,7 @@ function layOut(words, relations, headOf, arcs) {
   });
   const width = widths.reduce((sum, each) => sum + each, 0);
   let end = 0;
-  const middle = widths.map((each) => (end += each) - each / 2).map((x) => (facts.rightToLeft ? width - x : x));
+  const middle = widths.map((each) => (end += each) - each / 2).map((x) => (direction() === "rtl" ? width - x : x));
   const [first, last] = [({ from, to }) => Math.min(from, to), ({ from, to }) => Math.max(from, to)];
   const placed = [];
   for (const arc of [...arcs].sort((a, b) => last(a) - first(a) - (last(b) - first(b)))) {
