@@ -122,8 +122,6 @@ def test_data_sets_of_hugging_face() -> None:
     assert objects_in(data).total == 3 and texts(data, "sentence2") == [(b,) for b in B]
     read = records(data, id="label", labelled=True)
     assert [(record.place.id, record.label, record.place.row) for record in read][2] == ("0", "0", 3)
-    assert refused({"train": data, "test": data}).endswith("which holds splits; choose one: ['train']")
-    assert "the columns are 'x', 'y'" in refused(HuggingFace([{"x": "a", "y": "b"}]))
 
 
 class TestColumns:
@@ -151,19 +149,6 @@ class TestColumns:
             assert told == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]
             assert read[1].where == "row 2" and read[1].place.file == ""
         assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
-
-    @pytest.mark.parametrize(
-        ("pairs", "columns", "why"),
-        [
-            (FRAME, ["premise"], "there is no column 'premise'; the columns are 'idx', 'sentence1'"),
-            (ROWS, ["premise"], "row 1: there is no column 'premise'; the columns are"),
-            (FRAME[["idx", "label"]], [], "none is known to hold sentences"),
-            (PAIRS, ["3"], "row 1: there is no column '3'; the columns are '1', '2'"),
-            (A, ["text"], "there is no column 'text'; the columns are '1'"),
-        ],
-    )
-    def test_those_that_are_not_there(self, pairs: Any, columns: list[str], why: str) -> None:
-        assert why in refused(pairs, *columns)
 
 
 class TestBadRecords:
@@ -199,34 +184,39 @@ class TestBadRecords:
         ]
 
 
-class TestWhatIsNoPairs:
-    @pytest.mark.parametrize(
-        "pairs", [None, 5, "abc", Path("abc"), io.StringIO("abc"), dict, np.array("x"), np.zeros((1, 2, 3)), object()]
-    )
-    def test_is_refused_at_once(self, pairs: Any) -> None:
-        with pytest.raises(
-            InputError, match=f"pairs is of the class {type(pairs).__name__}, which holds no pairs; give"
-        ):
-            objects_in(pairs)
+@pytest.mark.parametrize(
+    "pairs", [None, 5, "abc", Path("abc"), io.StringIO("abc"), dict, np.array("x"), np.zeros((1, 2, 3)), object()]
+)
+def test_what_holds_no_pairs_is_refused_at_once(pairs: Any) -> None:
+    with pytest.raises(InputError, match=f"pairs is of the class {type(pairs).__name__}, which holds no pairs; give"):
+        objects_in(pairs)
 
-    @pytest.mark.parametrize(
-        ("pairs", "why"),
-        [
-            ({"sentence1": "a", "sentence2": "b"}, "no table: If using all scalar values"),
-            ({}, "the columns are none"),
-            ({"sentence1": ["a"], "sentence2": ["b", "c"]}, "no table: All arrays must be of the same length"),
-            ([["a", "b", "c"], ["d", "e", "f"]], "it has 3 cells"),
-            ([PAIRS[:2]], "sentence A is of the class tuple"),
-            ([{"text": ["a", "word", "each"]}], "sentence A is of the class list"),
-            ([{"text": {"en": "a"}}], "sentence A is of the class dict, and not text"),
-            (["\ud800"], "sentence A is not valid Unicode"),
-            ([FRAME, PAIRS[0]], "row 4: it is no data frame, as what came before it is"),
-            (FRAME.groupby("label"), "sentence A is"),
-            (DataLoader(A, batch_size=2), "which holds no pairs"),  # type: ignore[arg-type]
-        ],
-    )
-    def test_what_may_be_meant_in_two_ways(self, pairs: Any, why: str) -> None:
-        assert why in refused(pairs)
+
+@pytest.mark.parametrize(
+    ("pairs", "columns", "why"),
+    [
+        (FRAME, ["premise"], "there is no column 'premise'; the columns are 'idx', 'sentence1'"),
+        (ROWS, ["premise"], "row 1: there is no column 'premise'; the columns are"),
+        (FRAME[["idx", "label"]], [], "none is known to hold sentences"),
+        (PAIRS, ["3"], "row 1: there is no column '3'; the columns are '1', '2'"),
+        (A, ["text"], "there is no column 'text'; the columns are '1'"),
+        (HuggingFace([{"x": "a", "y": "b"}]), [], "the columns are 'x', 'y'"),
+        ({"train": HuggingFace(ROWS)}, [], "which holds splits; choose one: ['train']"),
+        ({"sentence1": "a", "sentence2": "b"}, [], "no table: If using all scalar values"),
+        ({}, [], "the columns are none"),
+        ({"sentence1": ["a"], "sentence2": ["b", "c"]}, [], "no table: All arrays must be of the same length"),
+        ([["a", "b", "c"], ["d", "e", "f"]], [], "it has 3 cells"),
+        ([PAIRS[:2]], [], "sentence A is of the class tuple"),
+        ([{"text": ["a", "word", "each"]}], [], "sentence A is of the class list"),
+        ([{"text": {"en": "a"}}], [], "sentence A is of the class dict, and not text"),
+        (["\ud800"], [], "sentence A is not valid Unicode"),
+        ([FRAME, PAIRS[0]], [], "row 4: it is no data frame, as what came before it is"),
+        (FRAME.groupby("label"), [], "sentence A is"),
+        (DataLoader(A, batch_size=2), [], "which holds no pairs"),  # type: ignore[arg-type]
+    ],
+)
+def test_columns_that_are_not_there_and_what_may_be_meant_in_two_ways(pairs: Any, columns: list[str], why: str) -> None:
+    assert why in refused(pairs, *columns)
 
 
 KEYS = st.sampled_from(["sentence1", "sentence2", "text", "label", "x", 0, ""])

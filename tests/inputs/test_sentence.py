@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +18,43 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import NO_WORD, Pair, Place, Record, Sentence
 
 TEXT, WORDS = "Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]
+PAIR = Pair("le chat noir", "the black cat")
 
 
 @pytest.mark.parametrize(
-    "words",
-    [[(0, 4), (5, 12)], [(-1, 4)], [(4, 0)], [(0, 4), (3, 7)], [(5, 7), (0, 4)], [(0, 4), (5.0, 7.0)], ["Dogs"], 4],
+    ("words", "tags"),
+    [
+        *((words, {}) for words in ([(0, 4), (5, 12)], [(-1, 4)], [(4, 0)], [(0, 4), (3, 7)], [(5, 7), (0, 4)])),
+        *((words, {}) for words in ([(0, 4), (5.0, 7.0)], ["Dogs"], 4)),
+        (WORDS, {"upos": ["NOUN"]}),
+        (WORDS, {"upos": 4}),
+        (WORDS, {"upos": ["NOUN", ["AUX"], "PART", "PUNCT"]}),
+        (WORDS, ["NOUN"] * 4),
+    ],
 )
-def test_words_that_are_no_spans_of_the_text(words: Any) -> None:
-    with pytest.raises(InputError) as refused:
-        Sentence(TEXT, words)
-    assert refused.value.what.startswith(f"words is {words}, ") and "without overlap" in refused.value.remedy
+def test_words_that_are_no_spans_of_the_text_or_tags_that_are_not_of_the_words(words: Any, tags: Any) -> None:
+    with pytest.raises(InputError, match="in order and without overlap, and for each tag a value a word") as refused:
+        Sentence(TEXT, words, tags)
+    assert refused.value.what == f"words is {words!r:.60}, in a text of 11 characters, and tags {tags!r:.60}"
 
 
 @pytest.mark.parametrize(
-    "tags",
-    [{"upos": ["NOUN"]}, {"upos": 4}, {"upos": ["NOUN", ["AUX"], "PART", "PUNCT"]}, ["NOUN"] * 4],
+    ("build", "why"),
+    [
+        (lambda: Sentence(TEXT, tags={"upos": ["NOUN"]}), "tags are given and words are not; give words="),
+        (lambda: Sentence(b"dogs"), "the text of a sentence is of the class bytes"),  # type: ignore[arg-type]
+        (lambda: Pair("dogs", Sentence(" ", [])), "sentence B is empty"),
+        (lambda: link_words(PAIR, "0-0 x"), "'x' links no words of 3 in the source and 3 in the target"),
+        (lambda: link_words(PAIR, "0?0"), "links no words"),
+        (lambda: link_words(PAIR, "3-0"), "'3-0' links no words"),
+        (lambda: link_words(PAIR, "0-3"), "'0-3' links no words"),
+        (lambda: link_words(Pair("le chat"), "0-0"), "no target"),
+    ],
 )
-def test_tags_that_are_not_of_the_words(tags: Any) -> None:
-    with pytest.raises(InputError, match="a value a word") as refused:
-        Sentence(TEXT, WORDS, tags)
-    assert "'NOUN'" in refused.value.what or "{'upos': 4}" in refused.value.what
-
-
-def test_what_is_no_sentence() -> None:
-    with pytest.raises(InputError, match="tags are given and words are not; give words="):
-        Sentence(TEXT, tags={"upos": ["NOUN"]})
-    with pytest.raises(InputError, match="the text of a sentence is of the class bytes"):
-        Sentence(b"dogs")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="sentence B is empty"):
-        Pair("dogs", Sentence(" ", []))
+def test_what_is_no_sentence_pair_or_alignment(build: Callable[[], object], why: str) -> None:
+    with pytest.raises(InputError, match=why) as refused:
+        build()
+    assert refused.value.remedy
 
 
 def test_arrays_of_numpy_are_plain_values() -> None:
@@ -71,12 +80,17 @@ def test_pieces_find_their_words_as_plain_loops_do(cuts: list[int], pieces: list
     assert Sentence("x" * 12, words).words_of(pieces) == expected
 
 
-def test_pairs_of_other_words_or_tags_have_other_keys() -> None:
-    """They have other scores. A text that looks like annotations is another sentence."""
+def test_pairs_of_other_sentences_words_tags_or_links_have_other_keys() -> None:
+    """They have other scores. A text that looks like annotations is another sentence.
+
+    The first digits of keys number blocks of pairs in states on disk, so keys must not change.
+    """
+    assert Pair("the cat").key == "675822dce541fb43946458d70cdc163c8ef1f8449dfecdb03fdc90bb80f7d15d"
     plain, words = Pair(TEXT), Pair(Sentence(TEXT, WORDS))
     annotations = json.dumps([WORDS, {}])
     pairs = [
         plain,
+        *(Pair("Dogs", "don't."), Pair("Dogs d", "on't."), Pair(f"{TEXT} ")),
         words,
         Pair(TEXT, annotations),
         Pair(Sentence(TEXT, [])),
@@ -85,14 +99,13 @@ def test_pairs_of_other_words_or_tags_have_other_keys() -> None:
         Pair(Sentence(TEXT, WORDS), TEXT),
         *(Pair(Sentence(TEXT, WORDS, {"head": [value] * 4})) for value in (1, "1", 1.5, True, None)),
         Pair(Sentence(TEXT, WORDS, {"governor": [1] * 4})),
+        *(PAIR, link_words(PAIR, ""), link_words(PAIR, "0-0"), link_words(PAIR, "0-1")),
     ]
     assert len({pair.key for pair in pairs}) == len({pair.key_after("7") for pair in pairs}) == len(pairs)
-    assert Pair(Sentence(TEXT)) == plain and Pair(Sentence(TEXT)).key == plain.key
+    assert Pair("the cat").key_after("0") not in {Pair("the cat").key, Pair("0", "the cat").key_after("")}
+    assert Pair(Sentence(TEXT)) == plain == Pair(TEXT, None) and Pair(Sentence(TEXT)).key == plain.key
     order = [Sentence(TEXT, [(0, 4)], dict(tags)) for tags in ([("a", [1]), ("b", [2])], [("b", [2]), ("a", [1])])]
     assert order[0] == order[1] and Pair(order[0]).key == Pair(order[1]).key
-
-
-PAIR = Pair("le chat noir", "the black cat")
 
 
 @pytest.mark.parametrize(
@@ -111,28 +124,6 @@ def test_given_words_are_counted_in_place_of_those_between_spaces() -> None:
     source = Sentence("du vin", [(0, 1), (1, 2), (3, 6)])
     pair = link_words(Pair(source, Sentence("some wine", [(0, 4), (5, 9)], {"upos": ["DET", "NOUN"]})), "2-1")
     assert dict(links_of(pair)) == {1: [2]} and pair.sentences[1].tags["upos"] == ("DET", "NOUN")
-
-
-def test_pairs_of_other_links_are_other_pairs() -> None:
-    assert (
-        len({pair.key for pair in (PAIR, link_words(PAIR, ""), link_words(PAIR, "0-0"), link_words(PAIR, "0-1"))}) == 4
-    )
-
-
-@pytest.mark.parametrize(
-    ("pair", "line", "why"),
-    [
-        (PAIR, "0-0 x", "'x' links no words of 3 in the source and 3 in the target"),
-        (PAIR, "0?0", "links no words"),
-        (PAIR, "3-0", "'3-0' links no words"),
-        (PAIR, "0-3", "'0-3' links no words"),
-        (Pair("le chat"), "0-0", "no target"),
-    ],
-)
-def test_what_is_no_alignment_of_the_pair_is_said(pair: Pair, line: str, why: str) -> None:
-    with pytest.raises(InputError) as refused:
-        link_words(pair, line)
-    assert why in refused.value.what and refused.value.remedy
 
 
 @pytest.mark.parametrize(
