@@ -298,13 +298,10 @@ def test_whatever_a_tokenizer_raises_is_one_line(error: Exception) -> None:
     assert len(str(caught.value).splitlines()) == 1 and "\x1b" not in str(caught.value)
 
 
-def _input(length: int) -> EncodedInput:
-    return EncodedInput(("w",) * length, (0,) * length, tuple(range(length)), (False,) * length)
-
-
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120))
 def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[int], tokens: int) -> None:
-    made = list(batches([_input(length) for length in lengths], tokens))
+    inputs = [EncodedInput(("w",) * n, (0,) * n, tuple(range(n)), (False,) * n) for n in lengths]
+    made = list(batches(inputs, tokens))
     assert sorted(len(encoded.tokens) for batch in made for encoded in batch) == sorted(lengths)
     for batch in made:
         assert batch
@@ -320,21 +317,13 @@ def test_a_token_is_named_by_its_text_or_its_place(text: str, index: int) -> Non
     assert token_named(text, TOKENS) == index
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("stor", "the input has no token 'stor'; did you mean 'store'?"),
-        *((text, f"the input has no token '{text}'") for text in ("store#3", "store#0", "")),
-        *(
-            (text, f"the input has no token '{text}'; give a token's text, or an index from 0 to 7")
-            for text in ("xyz", "99")
-        ),
-    ],
-)
-def test_no_such_token(text: str, message: str) -> None:
-    with pytest.raises(SelectionError) as error:
-        token_named(text, TOKENS)
-    assert str(error.value).startswith(message)
+def test_no_such_token() -> None:
+    hints = {"stor": "did you mean 'store'?"}
+    hints |= dict.fromkeys(("xyz", "99"), "give a token's text, or an index from 0 to 7")
+    for text in (*hints, "store#3", "store#0", ""):
+        with pytest.raises(SelectionError) as error:
+            token_named(text, TOKENS)
+        assert str(error.value).startswith(f"the input has no token '{text}'; {hints.get(text, '')}")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,6 @@ def book(*rows: Sequence[object], hidden: bool = False) -> bytes:
 BAD = {
     "csv": [
         ("one field", "c", "its number of fields is 1"),
-        ("no second sentence", "c,", "sentence B is empty"),
         ("white space", "c,\u3000\xa0", "sentence B is empty"),
         ("not UTF-8", "éé".encode() + b",d\xff", "sentence B is not valid Unicode: its character 2 is a byte"),
         ("NUL", "c,d\0", "sentence B has a NUL character"),
@@ -91,7 +90,6 @@ BAD = {
         ("neither UTF-8 nor Windows-1252", b"c\t\x81", "sentence B is not valid Unicode"),
     ],
     "jsonl": [
-        ("null", '{"sentence_a": "c", "sentence_b": null}', "sentence B is missing"),
         ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
         (
             "broken",
@@ -99,7 +97,6 @@ BAD = {
             "is not valid JSON: Expecting ',' delimiter: line 2 column 1",
         ),
         ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON: Extra data: line 1 column 21"),
-        ("an array", '["c", "d", "e"]', "it has 3 cells, where one or two sentences are expected"),
         ("deep", "[" * 200_000, "is not valid JSON: maximum recursion depth"),
         ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not valid JSON: Exceeds the limit"),
     ],
