@@ -78,11 +78,6 @@ def test_a_shell_completes(line: str, expected: set[str]) -> None:
     assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
-def options_of(command: str) -> set[str]:
-    """The options as they are typed."""
-    return {name for param in command_named(command).params for name in param.opts}
-
-
 OTHERWISE = {"--all", "--attention", "--heads", "--output", "--pattern", "--predictive", "--top", "--treebank"}
 """Options whose help or default differs between commands."""
 
@@ -100,7 +95,7 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_every_option_once_and_first_what_most_users_need(command: str) -> None:
-    every = {name for name in options_of(command) if name.startswith("--")}
+    every = {name for param in command_named(command).params for name in param.opts if name.startswith("--")}
     help_of = {how: run(command, how).stdout for how in ("--help-all", "--help")}
     named, shown = (
         re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE)

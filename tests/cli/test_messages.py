@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import misuse
-from hostile.runs import check, readable, served_for_a_moment
+from hostile.runs import readable, served_for_a_moment
 from hostile.texts import NASTY
-from toy import save_toy_bert
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
@@ -25,12 +24,6 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of one layer and two heads."""
-    return save_toy_bert(tmp_path_factory.mktemp("toy") / "bert", 1, 2, {(0, 0): "next-word"})
-
-
 def saved_weights(path: Path, tokens: list[str]) -> Path:
     """A file of even attention over these tokens."""
     n = len(tokens)
@@ -40,11 +33,7 @@ def saved_weights(path: Path, tokens: list[str]) -> Path:
 
 REFUSED = [
     ("classify", 2, "give a sentence, or two, or --weights FILE.npz"),
-    ("classify a --model ./none", 1, "there is no directory ./none"),
-    ("classify a ' '", 1, "sentence B is empty"),
     ("classify a '\u200b'", 1, "no word in sentence B"),
-    (f"classify '{'cat ' * 600}'", 1, "is 602 tokens long and the model reads at most 512"),
-    ("classify --weights bad.npz", 1, "not a valid .npz file"),
     ("classify a --model ./none -o no/x.csv", 1, "cannot write no/x.csv: there is no directory"),  # before the work
     ("classify a --model ./none --save-weights no/x.npz", 1, "cannot write no/x.npz: there is no directory"),
     ("heads --per-pair notes.txt", 1, "name it notes.parquet"),
@@ -59,7 +48,6 @@ REFUSED = [
     ("predictive one", 1, "predictive words cannot be measured: the input has a single word; give two words or more"),
     ("show 0-12 'a b'", 1, "0-12: this model has heads 0 to 11"),
     ("show 2_0 'a b'", 1, "'2_0' names no head; name heads as 2-0"),
-    ("show 0-0 'a store' --token stor", 1, "did you mean 'store'?"),
     ("show 0-0 a --from-sentence B", 1, "no token of sentence B"),
     ("show 0-0 a --window 50-60", 1, "the input has tokens 0 to 2"),
     ("show 0-2 'The cat sat.' --weights w.npz", 2, "several inputs were given"),
@@ -67,11 +55,9 @@ REFUSED = [
     ("profile 'a b' --state x.json", 2, "--state is for many pairs"),
     ("ablate --heads 0-0 -p identical", 2, "choose heads by a scan"),
     ("ablate -p predictive --predictive off", 2, "leaves no heads"),
-    ("ablate --measure bleu", 2, "no measure 'bleu'"),
     ("ablate --measure masked-lm --heads 0-0", 1, "masked-lm cannot be measured with bundled"),
     ("ablate --heads 0-0 -o x.gif", 1, "cannot tell the format"),
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
-    ("syntax --treebank no.conllu", 1, "cannot read 'no.conllu': No such file"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
     ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg or pdf"),
     ("plot -o x.svg --kind head --heads 0-0", 2, "--kind head draws heads on one input"),
@@ -81,14 +67,9 @@ REFUSED = [
     ("report --treebank t.conllu --columns a,b -o page.html", 2, "--columns is for --pairs; leave it out"),
     ("report --sentences 3 -o page.html", 2, "--sentences is for --treebank; name a treebank, or leave it out"),
     ("patterns mine.py:verbs", 2, "there is no pattern 'mine.py:verbs'"),
-    ("zzz", 2, "No such command 'zzz'"),
-    ("clasify", 2, "Did you mean 'classify'?"),
-    ("classify a --no-such-option", 2, "No such option: --no-such-option"),
     ("classify a --treshold 1", 2, "--threshold"),
     ("classify a --top 0", 2, "'--top'"),
-    ("classify a --unit letter", 2, "'--unit': 'letter' is not one of 'token', 'word'"),
     ("show 2-0 a --unit word", 2, "No such option: --unit"),
-    ("classify a b zzz 'd e'", 2, "Got unexpected extra argument(s) (zzz d e)"),
     ("compare bundled", 2, "Missing argument 'MODEL_B'"),
     ("plot", 2, "Missing option '--output' / '-o'"),
 ]
@@ -100,49 +81,35 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     saved_weights(tmp_path / "w.npz", ["[CLS]", "the", "cat", "[SEP]"])
-    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04nonsense")
     with served_for_a_moment():
         done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(typed), input="\n")
     assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr
     assert done.stderr.startswith("attnscan: ") and done.stderr.count("\n") == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"w.npz", "bad.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"w.npz"}
 
 
-class TestHostile:
-    @pytest.mark.parametrize("format", FORMATS)
-    def test_tokens_and_names_of_any_kind_are_shown(self, tmp_path: Path, format: str) -> None:
-        tokens = ["[CLS]", *NASTY, "", "[SEP]"]
-        path = saved_weights(tmp_path / "=[bold]\x1b[31m\n|\u202e.npz", tokens)
-        for more in ([], ["--all"]):
-            result = run("classify", "--weights", path, "--format", format, *more)
-            assert result.exit_code == 0 and readable(result.stdout) and readable(result.stderr)
-        if format == "json":
-            # numpy's strings end before their trailing NULs
-            assert json.loads(result.stdout)["units"] == np.array(tokens).tolist()
-        if format in ("csv", "tsv"):
-            assert result.stdout.splitlines()[1].startswith('"=""=')
-
-    def test_a_sentence_of_any_kind_is_scored(self, toy: Path) -> None:
-        texts = [word for word in NASTY if word.replace("\0", "").encode(errors="ignore")]
-        for at, kind in enumerate(FORMATS * 2):
-            words = " ".join(texts[at::12])
-            assert check(run("classify", words, "a cat", "--model", toy, "--on-long", "truncate", "-f", kind)), words
-        whole = " ".join(texts)
-        assert check(run("classify", whole, whole, "--model", "bundled", "--no-related", "--predictive", "off"))
+@pytest.mark.parametrize("format", FORMATS)
+def test_tokens_and_names_of_any_kind_are_shown(tmp_path: Path, format: str) -> None:
+    tokens = ["[CLS]", *NASTY, "", "[SEP]"]
+    path = saved_weights(tmp_path / "=[bold]\x1b[31m\n|\u202e.npz", tokens)
+    for more in ([], ["--all"]):
+        result = run("classify", "--weights", path, "--format", format, *more)
+        assert result.exit_code == 0 and readable(result.stdout) and readable(result.stderr)
+    if format == "json":
+        # numpy's strings end before their trailing NULs
+        assert json.loads(result.stdout)["units"] == np.array(tokens).tolist()
+    if format in ("csv", "tsv"):
+        assert result.stdout.splitlines()[1].startswith('"=""=')
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_a_complaint_does_not_obey_the_users_words() -> None:
+    for arguments in (
         ["classify", "a", "--pattern", "\x1b[31m\u202e"],
         ["classify", "a", "--\x1b[2J"],
         ["classify", "a", "b", "c\x1b]0;title\x07\nd"],
         ["\x1b[31m\ud800"],
-    ],
-    ids=["value", "option", "argument", "command"],
-)
-def test_a_complaint_does_not_obey_the_users_words(arguments: list[str]) -> None:
-    assert readable(misuse(*arguments))
+    ):
+        assert readable(misuse(*arguments))
 
 
 def test_a_note_obeys_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.scoring.patterns import PATTERNS, SHIPPED, called
+from attnscan.scoring.patterns import PATTERNS, SHIPPED
 
 
 def test_models_lists_what_can_run() -> None:
@@ -72,13 +72,3 @@ def test_patterns_are_listed_on_a_page_and_in_rows() -> None:
     identical = rows.set_index("letter").loc["I"]
     assert identical["pattern"] == "identical" and identical["keys"] == "those words, and the word itself"
     assert len(rows) == len(SHIPPED)
-
-
-@pytest.mark.parametrize("name", ["next-word", "d", "bag-of-words"])
-def test_one_pattern_is_shown_in_full(name: str) -> None:
-    pattern = called(name)
-    assert pattern is not None
-    text = run("patterns", name).stdout
-    assert text.startswith(f"{pattern.letter} {pattern.id}: {pattern.counts}\n\nqueries  {pattern.queries[:40]}")
-    assert text.split("\n\n")[-2] == pattern.drawing
-    assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the") == 1

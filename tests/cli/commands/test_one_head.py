@@ -86,14 +86,6 @@ class TestShow:
         counts = {"A": 8, "B": 11}
         assert len(rows) == counts[queries] * counts[keys]
 
-    def test_the_map_marks_the_previous_word_of_every_word(self) -> None:
-        lines = run("show", "0-2", *ONE).stdout.splitlines()
-        assert lines[:2] == [f"A  {A}", f"B  {B}"] and lines[4] == "0-2  P previous-word"
-        rows = [line for line in lines if line[:3].strip().isdigit()]
-        assert len(rows) == TOKENS
-        for i, row in enumerate(rows[2:8], 2):
-            assert row.index("██") == 14 + 2 * (i - 1), row  # the cell of the token before it
-
     def test_a_long_input_is_a_list_that_says_how_to_see_more(self) -> None:
         long = (" ".join(["the cat sat"] * 40), "--model", "bundled")
         text = run("show", "0-2", *long).stdout

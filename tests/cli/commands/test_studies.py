@@ -103,11 +103,8 @@ class TestAblate:
 class TestCompare:
     def test_the_screen_answers_in_one_look(self, compare: tuple[str, ...]) -> None:
         text = run(*compare).stdout
-        assert "4 pairs, 8 heads: heads of one place" in text
         assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
-        assert re.search(r"\d+ of \d+ differences survive; \d+ beyond chance are smaller than 0.02\n", text)
         assert re.search(r"^0 of \d+ differences survive;", run(*compare, "--least", "1").stdout, re.M)
-        assert "identical, cross-sentence: words are related where the embeddings of both models" in text
         assert len(text.splitlines()) < 36 and "…" not in "".join(text.splitlines()[4:])
         nearest = run(*compare, "--match", "nearest").stdout
         assert "of 8 heads are most like the head of their own place" in nearest
@@ -192,12 +189,10 @@ class TestSyntax:
         assert document["signature"]["pairs_read"] == 288 and document["words_without_token"] == 0
         assert [row["direction"] for row in document["heads"]] == ["dep->head", "head->dep"]
 
-    def test_what_is_no_treebank_or_no_relation_of_it_is_refused(self, syntax: tuple[str, ...], tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_text("The cat sat.\n", encoding="utf-8")
-        for options, said in {
-            ("--treebank", str(tmp_path / "a.txt")): "a.txt:1: a sentence without a tree; name a treebank in CoNLL-U",
-            ("--relation", "nsbj"): "the treebank has no relation 'nsbj'; did you mean 'nsubj'?",
-            ("--relation", "zzz"): "the treebank has no relation 'zzz'; there are all, amod, conj",
+    def test_what_is_no_relation_of_the_treebank_is_refused(self, syntax: tuple[str, ...]) -> None:
+        for relation, said in {
+            "nsbj": "the treebank has no relation 'nsbj'; did you mean 'nsubj'?",
+            "zzz": "the treebank has no relation 'zzz'; there are all, amod, conj",
         }.items():
-            done = CliRunner().invoke(app, [*syntax, *options])
+            done = CliRunner().invoke(app, [*syntax, "--relation", relation])
             assert (done.exit_code, done.stdout) == (1, "") and said in done.stderr

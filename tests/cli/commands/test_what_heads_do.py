@@ -2,7 +2,6 @@
 
 import json
 import re
-from io import StringIO
 from itertools import islice
 from pathlib import Path
 
@@ -13,8 +12,11 @@ from command_line import COLUMNS, A, B, classify, misuse, run, table
 from toy import save_toy_bert
 from typer.testing import CliRunner
 
+import attnscan
 from attnscan.cli.app import app
+from attnscan.cli.output import SUFFIXES
 from attnscan.inputs.read import shipped_pairs
+from attnscan.results.files import render
 from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.scoring.patterns import PATTERNS
 
@@ -41,28 +43,17 @@ def pairs(tmp_path: Path) -> str:
 
 class TestClassify:
     @pytest.mark.usefixtures("each_run_once")
-    @pytest.mark.parametrize("format", ["tsv", "json", "jsonl", "markdown", "parquet"])
-    def test_every_format_carries_the_same_table(self, format: str, toy: str, tmp_path: Path) -> None:
-        path = tmp_path / f"heads.{format.replace('markdown', 'md')}"
+    def test_a_file_of_every_format_holds_what_is_printed(self, toy: str, tmp_path: Path) -> None:
+        """What is read back of each format: `tests/results/test_tables.py`."""
         on_toy = ("classify", "the cat sat", "a cat", "--model", toy)
-        expected = table(*on_toy)
-        assert expected.columns.tolist() == COLUMNS.split(",")
-        assert run(*on_toy, "-o", str(path)).stdout == ""
-        if format == "parquet":
-            found = pd.read_parquet(path).round(6)
-        elif format == "json":
-            found = pd.read_json(StringIO(json.dumps(json.loads(path.read_bytes())["heads"])))
-        elif format == "jsonl":
-            found = pd.read_json(path, lines=True)
-        elif format == "tsv":
-            found = pd.read_csv(path, sep="\t")
-        else:
-            found = pd.read_csv(path, sep=r"\s*\|\s*", engine="python").iloc[1:, 1:-1].reset_index(drop=True)
-            found = pd.read_csv(StringIO(found.to_csv(index=False)))
-        found = found.replace({name: {"": np.nan} for name in ("label", "among_words")})  # as pandas reads empty cells
-        pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-6)
-        if format != "parquet":
-            assert run(*on_toy, "--format", format).stdout == path.read_text(encoding="utf-8")
+        frame = attnscan.classify(a="the cat sat", b="a cat", model=toy).to_frame()
+        for suffix, kind in SUFFIXES.items():
+            path = tmp_path / f"heads{suffix}"
+            if kind != "table":  # a screen: tests/cli/test_output.py
+                assert run(*on_toy, "-o", str(path)).stdout == ""
+                assert path.read_bytes() == render(frame, kind)
+            if kind not in ("table", "parquet", "xlsx"):
+                assert run(*on_toy, "--format", kind).stdout == path.read_text(encoding="utf-8")
 
     def test_json_carries_the_signature_and_the_tokens(self) -> None:
         data = json.loads(classify("--format", "json").stdout)
@@ -189,17 +180,11 @@ def test_predictive_prints_which_words_predict_which() -> None:
 
 def test_saved_weights_come_back_as_the_same_tables(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
-    before = table("classify", *ONE, *OFF, "--no-related", "--save-weights", str(path))
+    run("classify", *ONE, *OFF, "--save-weights", str(path))
     with np.load(path) as arrays:
         assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
         assert arrays["attention"].shape == (6, 12, 19, 19)
-    after = table("classify", "--weights", str(path))
-    assert set(after["model"]) == {"weights.npz"}
-    # habits tell frequent words, which a file without a model does not know, and so average heads differ
-    scores = ["layer", "head", "name", *IDS, "entropy"]
-    pd.testing.assert_frame_equal(before[scores], after[scores], atol=2e-6)
-    follow = before["among_words"].isin(IDS)
-    assert before["among_words"][follow].tolist() == after["among_words"][follow].tolist()
+    assert set(table("classify", "--weights", str(path))["model"]) == {"weights.npz"}
     for command, unrelated in ((["profile"], ["--no-related"]), (["show", "0-2", "--to-sentence", "B"], [])):
         by_model, by_file = table(*command, *ONE, *unrelated), table(*command, "--weights", str(path))
         pd.testing.assert_frame_equal(by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6)
