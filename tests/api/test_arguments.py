@@ -242,19 +242,6 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
         assert caught.value is error
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        (A, "check the path"),
-        ({"a": A}, "give a list of dicts, or a dict of lists"),
-        (pd.DataFrame({"text": []}), "there is no pair"),
-    ],
-)
-def test_what_are_no_pairs(pairs: Any, message: str, checkpoint: Path) -> None:
-    with pytest.raises(InputError, match=message):
-        attnscan.heads(pairs, model=checkpoint)
-
-
 def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
     return pairs_input(pairs, {"columns": columns, "skip_bad": skip_bad}, id=id, labels=labels)
 

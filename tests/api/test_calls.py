@@ -12,7 +12,7 @@ from toy import save_toy_bert
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError
+from attnscan.errors import InputError, ModelError, SelectionError
 from attnscan.scan import local
 
 A, B = "the cat sat on the mat .", "a dog ran ."
@@ -81,15 +81,6 @@ def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
     assert next(results).units[1] == "the" and len(list(results)) == len(TEXTS) - 1
     with pytest.raises(InputError, match="2: sentence A is empty"):
         list(attnscan.classify(pairs=[TEXTS[0], " "], **how))
-
-
-def test_errors_are_raised_as_they_are_and_leave_no_model_in_use(how: dict[str, Any]) -> None:
-    loaded = attnscan.load(how["model"])
-    with pytest.raises(AttnscanError):
-        attnscan.heads([" "], model=loaded)
-    with pytest.raises(SelectionError):
-        attnscan.ablate(TEXTS, heads="9-9", model=loaded)
-    assert attnscan.classify(A, model=loaded, predictive="off").label[0, 0] == "next-word"
 
 
 def test_ctrl_c_keeps_what_is_done_in_the_state(

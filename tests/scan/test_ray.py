@@ -76,8 +76,8 @@ def test_tables_are_those_of_one_process(name: str) -> None:
     assert together.signature == alone.signature
 
 
-def test_bad_records_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
-    """Of both kinds: a line that cannot be read, and a pair that the model cannot."""
+def test_bad_records_and_errors_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
+    """A line that cannot be read, a pair that the tokenizer cannot, and one that is too long for the model."""
     path = tmp_path / "pairs.tsv"
     lines = ["sentence_a\tsentence_b", *map("\t".join, PAIRS)]
     lines[3], lines[200], lines[300] = "one cell", "\u200b\tA pair without words.", "two\ttabs\there"
@@ -91,21 +91,13 @@ def test_bad_records_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
         tables.append(csv(result))
     assert tables[0] == tables[1]
     assert sorted(told["ray"]) == sorted(told["local"]) and len(told["local"]) == 3
-    raised = []
-    for engine in told:
-        with pytest.raises(PairsError) as error:
-            attnscan.heads(path, model=toy, engine=engine)
-        raised.append(str(error.value))
-    assert raised[0] == raised[1]
-
-
-def test_an_input_that_is_too_long_is_refused_as_by_one_process(toy: str) -> None:
-    errors = []
-    for engine in ("local", "ray"):
-        with pytest.raises(InputError) as error:
-            attnscan.heads(LONG, model=toy, on_long="error", engine=engine)
-        errors.append(str(error.value))
-    assert errors[0] == errors[1]
+    for pairs, on_long, kind in ((path, "truncate", PairsError), (LONG, "error", InputError)):
+        raised = []
+        for engine in told:
+            with pytest.raises(kind) as error:
+                attnscan.heads(pairs, model=toy, on_long=on_long, engine=engine)
+            raised.append(str(error.value))
+        assert raised[0] == raised[1]
 
 
 def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) -> None:

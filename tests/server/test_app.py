@@ -46,14 +46,6 @@ def _sent(port: int, data: bytes) -> socket.socket:
     return client
 
 
-def _until_closed(client: socket.socket) -> bytes:
-    found = b""
-    with client:
-        while piece := client.recv(1 << 16):
-            found += piece
-    return found
-
-
 def _request(port: int, body: bytes, length: int) -> bytes:
     lines = f"POST /{TOKEN}/answer HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Content-Length: {length}", "", ""
     return "\r\n".join(lines).encode() + body
@@ -91,8 +83,10 @@ def test_many_questions_at_once_are_all_answered(port: int) -> None:
     ids=lambda sent: repr(sent[:20]),
 )
 def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    with suppress(ConnectionError):  # closed before all was read
-        answer = _until_closed(_sent(port, sent))
+    answer = b""
+    with suppress(ConnectionError), _sent(port, sent) as client:  # closed before all was read
+        while piece := client.recv(1 << 16):
+            answer += piece
         assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"403", b"431")
     assert fetched(port, "").status == 200
     assert capfd.readouterr() == ("", "")
@@ -108,13 +102,6 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
     assert fetched(port, "answer", body_of()).status == 200
     _sent(port, _request(port, body, 2000)).close()  # before its end
     assert fetched(port, "answer", body_of()).status == 200
-
-
-def test_texts_stay_texts(port: int) -> None:
-    hostile = "</script><script>alert(1)</script>\u2028\u202e\x1b[31m{{7*7}}<img src=x onerror=alert(1)>"
-    answer = fetched(port, "answer", body_of(a=hostile))
-    assert answer.status == 200 and answer.body.isascii() and b"\x1b" not in answer.body
-    assert answer.headers["content-type"] == "application/json" and json.loads(answer.body)["question"]["a"] == hostile
 
 
 def test_a_page_of_ours_is_answered_and_saved_and_has_numbers_of_heads(app: Starlette) -> None:
@@ -235,7 +222,8 @@ def test_hostile_bodies(app: Starlette) -> None:
     found = set()
     for seed in range(200):
         answer = asked(app, f"/{TOKEN}/answer", body(random.Random(seed)))
-        assert answer.headers["content-type"] == "application/json" and answer.body.isascii(), (seed, answer)
+        assert answer.headers["content-type"] == "application/json", (seed, answer)
+        assert answer.body.isascii() and b"\x1b" not in answer.body, (seed, answer)
         found.add(answer.status)
         if answer.status != 200:
             said = answer.json["error"]
@@ -340,10 +328,3 @@ def test_what_no_page_asks(body: bytes) -> None:
     with pytest.raises(HTTPException) as refused:
         question_of(body, models=1)
     assert refused.value.status_code == 400
-
-
-@pytest.mark.parametrize("fields", [{"a": " "}, {"b": ""}, {"a": "the cat\0sat"}])
-def test_what_a_person_may_ask_is_told_as_files_tell_it(fields: dict[str, Any]) -> None:
-    with pytest.raises(InputError) as refused:
-        question_of(body_of(**fields), models=1)
-    assert refused.value.remedy
