@@ -722,6 +722,10 @@ class TestEveryView:
             assert last.locator("visible=true").evaluate("element => element.getBoundingClientRect().right") <= width
 
     def test_hostile_text_runs_nothing(self, opened: Open, save: Save) -> None:
+        """Nor does a text from right to left turn what stands around it."""
+        for words_of_page, direction in ((["שלום", "עולם"], "rtl"), (["hello", "שלום", "world"], "ltr")):
+            shown = opened(save(direction, made_up(1, 1, words_of_page)[0]))
+            expect(shown.locator(".sentences span").first).to_have_attribute("dir", direction)
         tokens = [*HOSTILE, *NASTY]
         result, _ = made_up(1, 2, tokens)
         signature = replace(result.signature, model=HOSTILE[0])

@@ -4,7 +4,6 @@ import csv
 import io
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -20,23 +19,11 @@ from attnscan.results.terms import IN_MEMORY, Head, Signature
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary, why_unsure
-from attnscan.views.page.arrays import WEIGHT_STEPS
+from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thumbnails
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
-
-
-def results_by_reading(result: HeadScores, attention: Attention | None) -> dict[str, HeadScores]:
-    """A result by each reading that it has; its own comes last, on which the page opens. Many pairs have one."""
-    readings = [result.reading]
-    if attention is not None:
-        available = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
-        readings = sorted(available, key=lambda reading: reading == result.reading)
-    return {
-        reading.by + "-words" * reading.among_words: result.with_reading(reading.by, reading.special)
-        for reading in readings
-    }
 
 
 def strongest_first(result: HeadScores) -> list[Head]:
@@ -51,14 +38,41 @@ def strongest_first(result: HeadScores) -> list[Head]:
     return heads if result.of_input else sorted(heads, key=lambda head: not result.labels.follows[head.place])
 
 
-def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dict[str, Any]:
+def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> dict[str, Any]:
+    """What a page shows of many pairs, or of one of its `inputs`: all but single heads' numbers.
+
+    `texts` in it are packed numbers by their ids. Readings are all that the result has; its own comes last.
+    """
+    readings = [result.reading]
+    if attention is not None:
+        available = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
+        readings = sorted(available, key=lambda reading: reading == result.reading)
+    names = {reading.by + "-words" * reading.among_words: reading for reading in readings}
+    tables = {name: _table_of(result.with_reading(reading.by, reading.special)) for name, reading in names.items()}
+    as_json = pd.Series(tables).to_json(double_precision=5)  # with null for NaN
+    facts = {
+        **_facts_of_heads(result),
+        "titles": {name: f"what each head does, {reading}" for name, reading in names.items()},
+        "usual": [*names][-1],
+        "whyNot": _why_not(result, attention),
+        "texts": {"tables": pack(np.frombuffer(as_json.encode(), np.uint8))},
+    }
+    if attention is not None:
+        thumbnails, facts["side"] = pack_thumbnails(attention, names, inputs)
+        masks, facts["maskOfLayer"] = pack_masks(attention)
+        facts["texts"] |= thumbnails | masks
+        facts |= _facts_of_tokens(result, attention)
+    return facts
+
+
+def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
     """The heads of a model, and what each of them may do."""
     signature, grid, patterns = result.signature, result.grid, result.scores.patterns
     counts = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
     not_measured = dict(result.not_measured)
     if not result.of_input and signature.predictive == "off":
         not_measured["predictive"] = "switched off"
-    habits = {name: f"A habit: attention on {words(name)}" for name in HABITS if name not in patterns}
+    habits = [_kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in patterns]
     return {
         "title": plain(signature.title),
         "subtitle": signature.counts,
@@ -69,13 +83,8 @@ def facts_of_heads(result: HeadScores, results: Mapping[str, HeadScores]) -> dic
         "grid": grid.shape,
         "heads": [head.name for head in grid],
         "patterns": [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns],
-        "habits": [
-            *(_kind(name, text) for name, text in habits.items()),
-            _kind("", "Nothing tells them from the average head") | {"id": "none"},
-        ],
+        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
-        "titles": {name: f"what each head does, {scores.reading}" for name, scores in results.items()},
-        "usual": list(results)[-1],
         "drawn": result.labels.drawn,
         "whyUnsure": why_unsure(result.labels),
         "card": _card_command(signature),
@@ -99,7 +108,7 @@ def _card_command(signature: Signature) -> str:
     return f"attnscan head HEAD --model {plain(shlex.quote(signature.model))}"
 
 
-def why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
+def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
     if attention is None:
         advice = f"this page was made {result.reading}; make one with"
@@ -113,12 +122,6 @@ def why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     if "carried" not in result.scores_by:
         return {"carried": "what heads of this architecture carry cannot be computed"}
     return {"carried": "the norms of this input's values were not kept"}
-
-
-def tables_of(results: Mapping[str, HeadScores]) -> bytes:
-    """What is known of every head by each reading, as JSON with null for NaN."""
-    tables = pd.Series({name: _table_of(result) for name, result in results.items()})
-    return tables.to_json(double_precision=5).encode()
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:
@@ -151,7 +154,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
     }
 
 
-def facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
+def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
     """An input's tokens, and the numbers of them that a page may hold."""
     passage, unit = attention.passage, attention.unit or range(len(attention.tokens))
     total = sum(sentence != PADDING for sentence in attention.sentence)

@@ -27,15 +27,7 @@ from attnscan.results.terms import Head, Heads
 from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page import arrays
-from attnscan.views.page.facts import (
-    facts_of_heads,
-    facts_of_tokens,
-    results_by_reading,
-    strongest_first,
-    tables_of,
-    token_text,
-    why_not,
-)
+from attnscan.views.page.facts import facts_of, strongest_first, token_text
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
@@ -171,21 +163,13 @@ def _input_of(
     """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
     attention = _attention_of(result) if result.of_input else None
     if options.heads is not None:
+        if attention is None:
+            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
         order = result.grid.select(options.heads)
     order = order or strongest_first(result)
-    results = results_by_reading(result, attention)
-    texts = {"tables": arrays.pack(np.frombuffer(tables_of(results), np.uint8))}
-    facts = facts_of_heads(result, results) | {"best": order[0].name, "whyNot": why_not(result, attention)}
-    facts["texts"] = texts
+    facts = facts_of(result, attention, inputs) | {"best": order[0].name}
     if attention is None:
-        if options.heads is not None:
-            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
         return _Input(result, facts)
-    readings = {name: scores.reading for name, scores in results.items()}
-    thumbnails, facts["side"] = arrays.pack_thumbnails(attention, readings, inputs)
-    masks, facts["maskOfLayer"] = arrays.pack_masks(attention)
-    texts |= thumbnails | masks
-    facts |= facts_of_tokens(result, attention)
     if options.heads is not None:
         facts["whyNoWeights"] = "the page was made with other heads"
     if not options.neurons and attention.query is not None:

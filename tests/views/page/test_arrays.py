@@ -13,19 +13,17 @@ from pages import Elements, carrying, made_up, without_neurons
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen, check_drawn
 from attnscan.results.files import render
-from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Head
+from attnscan.results.terms import By, Head, Special
 from attnscan.views.page.arrays import WEIGHT_STEPS
 from attnscan.views.page.facts import strongest_first
 from attnscan.views.page.page import SIZE, PageOptions, at_most, page
 
-READINGS = {
-    "weight": (False, False),
-    "weight-words": (False, True),
-    "carried": (True, False),
-    "carried-words": (True, True),
+READINGS: dict[str, tuple[By, Special]] = {
+    "weight": ("weight", "in"),
+    "weight-words": ("weight", "out"),
+    "carried": ("carried", "in"),
+    "carried-words": ("carried", "out"),
 }
-"""Of what heads carry or not, and among words or not."""
 
 
 class TestArrays:
@@ -76,7 +74,8 @@ class TestArrays:
     @pytest.mark.parametrize("room", [None, 21_000])
     def test_logits_are_as_near_as_the_page_says(self, room: int | None) -> None:
         result, attention = made_up(2, 3, 30, sharp=2)
-        size = None if room is None else _size_of_one_head() + room
+        frame = len(page(made_up(1, 1, 3)[0]).html.encode())  # what all pages take, scripts foremost
+        size = None if room is None else frame + room
         elements = Elements(page(result, PageOptions(size=size)).html)
         errors = []
         for head in elements.carried("neurons"):
@@ -179,31 +178,25 @@ class TestArrays:
         assert np.abs(elements.numbers("weight", (0, 0)) - attention.weights[0, 0, :8, :8]).max() < 1e-4
 
 
-@pytest.mark.parametrize("norm", [False, True])
-def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
+@pytest.mark.parametrize("by", ["weight", "carried"])
+def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(small: tuple, by: By) -> None:
     result, _ = carrying(small[0])
-    facts = Elements(page(result.with_reading("carried" if norm else "weight")).html).facts
-    for name, (carried, left_out) in READINGS.items():
-        columns, *rows = _csv(result.with_reading("carried" if carried else "weight", "out" if left_out else "in"))
-        assert facts["columns"] == [*columns, "output"] and [row[:-1] for row in facts["rows"][name]] == rows
-    usual = "carried-words" if norm else "weight-words"
-    assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
-
-
-def test_marks_chance_and_shares_are_those_of_each_reading(small: tuple) -> None:
-    result, _ = carrying(small[0])
-    facts = Elements(page(result).html).facts
-    for name, (carried, among_words) in READINGS.items():
-        scores = result.with_reading("carried" if carried else "weight", "out" if among_words else "in")
+    facts = Elements(page(result.with_reading(by)).html).facts
+    for name, (of_by, special) in READINGS.items():
+        scores = result.with_reading(of_by, special)
         labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
+        columns, *rows = csv.reader(io.StringIO(render(scores.to_frame(), "csv").decode()))
+        assert facts["columns"] == [*columns, "output"] and [row[:-1] for row in facts["rows"][name]] == rows
         assert [(kind, share) for kind, share, _ in facts["profiles"][name][0]] == [
             (kind, pytest.approx(share, abs=1e-5)) for kind, share in shares
         ]
         assert facts["unsure"][name] == labels.unsure.ravel().astype(int).tolist()
         assert facts["rests"][name] == labels.rests.ravel().astype(int).tolist()
-        chance = np.broadcast_to(labels.scores.table(among_words).chance, (3, 4, len(facts["patterns"])))
+        chance = np.broadcast_to(scores.table.chance, (3, 4, len(facts["patterns"])))
         np.testing.assert_allclose(np.array(facts["chance"][name], float), chance.reshape(12, -1), atol=1e-5)
     assert any(any(unsure) for unsure in facts["unsure"].values())
+    usual = f"{by}-words"
+    assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
 
 
 @pytest.mark.parametrize("what", ["result", "attention"])
@@ -226,19 +219,8 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
         assert elements.facts["usual"] == "weight-words" and "thumbnails-of-carried" not in elements.text
 
 
-def _csv(result: HeadScores) -> list[list[str]]:
-    """What `classify --csv` writes, cell by cell."""
-    frame = result.to_frame()
-    return list(csv.reader(io.StringIO(render(frame, "csv").decode())))
-
-
 def _by_hand(weights: np.ndarray, norms: np.ndarray) -> np.ndarray:
     """What queries are given from each key: weight times norm, as a share of its row, which may be empty."""
     products = weights.astype(float) * norms
     whole = products.sum(-1, keepdims=True)
     return np.asarray(products / np.where(whole, whole, 1))
-
-
-def _size_of_one_head() -> int:
-    """Bytes of a page of one head on one word: what all pages take, scripts foremost."""
-    return len(page(made_up(1, 1, 3)[0]).html.encode())

@@ -1,22 +1,22 @@
 """The page as text: nothing in it can break out, and nothing is fetched."""
 
 import base64
+import csv
 import hashlib
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
-from pandas.testing import assert_frame_equal
 
 import attnscan
 from attnscan import HeadScores
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import Pair
+from attnscan.results.files import render
 from attnscan.results.intervals import half_width
 from attnscan.results.terms import Head
 from attnscan.scan.options import ScanOptions
@@ -28,9 +28,6 @@ WEB = Path(page_module.__file__).parent / "web"
 ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
 QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
 SERVER = {"models": ("one", "other"), "model": 0, "available": (ANYTHING, ANYTHING)}
-
-
-TRANSLATOR = str(Path(__file__).parents[2] / "data" / "translator")
 
 
 class TestSafety:
@@ -97,40 +94,23 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     assert facts["tokens"].count("##berries") == 2
 
 
-def test_pairs_have_their_labels_and_their_scores_with_intervals(ranking: HeadScores) -> None:
-    facts, labels = Elements(page(ranking).html).facts, ranking.to_frame()
+def test_pairs_have_the_cells_of_the_csv_with_intervals_and_shares_with_errors(ranking: HeadScores) -> None:
+    facts, frame, profile = Elements(page(ranking).html).facts, ranking.to_frame(), ranking.profile
     assert list(facts["titles"]) == ["weight-words"] and facts["usual"] == "weight-words" and facts["tokens"] == []
-    held = pd.DataFrame(facts["rows"]["weight-words"], columns=facts["columns"])
-    for column in ("name", "label", "among_words"):
-        assert held[column].tolist() == labels[column].tolist()
-    numbers = [column for column in labels.columns[4:] if labels[column].dtype.kind == "f"]
-    found = held[numbers].replace("", "nan").astype(float)
-    assert_frame_equal(found, labels[numbers], atol=1e-6, check_dtype=False)
     for p, pattern in enumerate(ranking.scores.patterns):
-        for column, values in zip(("_low", "_high"), ranking.table.interval, strict=True):
-            told = held[pattern + column].replace("", "nan").astype(float).to_numpy()
-            np.testing.assert_allclose(told, values[..., p].ravel(), atol=1e-6)
+        for end, bound in zip(("low", "high"), ranking.table.interval, strict=True):
+            frame[f"{pattern}_{end}"] = bound[..., p].ravel()
+    columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))
+    assert facts["columns"] == columns and facts["rows"] == {"weight-words": rows}
     assert facts["unsure"]["weight-words"] == ranking.labels.unsure.ravel().astype(int).tolist()
-
-
-def test_shares_of_attention_have_their_errors(ranking: HeadScores) -> None:
-    held = Elements(page(ranking).html).facts["profiles"]
-    profile = ranking.profile
     half = half_width(profile.se, ranking.signature.pairs_read)
-    assert list(held) == ["weight-words"] and len(held["weight-words"]) == 72
-    for head, classes in zip(profile.grid, held["weight-words"], strict=True):
+    for head, classes in zip(profile.grid, facts["profiles"]["weight-words"], strict=True):
         for name, share, error in classes:
             place = (*head.place, profile.classes.index(name))
             assert (share, error) == pytest.approx((profile.share[place], half[place]), abs=1e-4)
         assert [share for _, share, _ in classes] == sorted((share for _, share, _ in classes), reverse=True)
-
-
-def test_other_readings_are_not_there_and_it_says_why(ranking: HeadScores) -> None:
     made = "this page was made by attention weight, among words; make one with"
-    assert Elements(page(ranking).html).facts["whyNot"] == {
-        "carried": f"{made} --by carried",
-        "in": f"{made} --special in",
-    }
+    assert facts["whyNot"] == {"carried": f"{made} --by carried", "in": f"{made} --special in"}
 
 
 def test_scores_that_do_not_fit_are_told(ranking: HeadScores) -> None:
