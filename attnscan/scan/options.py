@@ -64,7 +64,7 @@ class ScanOptions:
         bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
     ] = True
     on_long: Annotated[
-        OnLong, Option("Cut, skip or refuse inputs that are too long. [default: cut those of --pairs, refuse others]")
+        OnLong, Option("Cut, skip or refuse inputs that are too long. [default: refuse; of many pairs, cut]")
     ] = "error"
     device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[

@@ -124,7 +124,7 @@ def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> La
 class ScanState:
     """The sums of a scan, and the pairs it has seen; a state of no pairs adds nothing."""
 
-    options: ScanOptions  # what is computed; their `model` is a name that every machine finds, None of one in memory
+    options: ScanOptions  # what is computed; `model` is a name that any machine finds, or None for a model in memory
     seen: Seen = field(default_factory=Seen)
     sums: Sums = field(default_factory=dict)
     signature: Signature | None = None  # of the model as it ran; None until that is asked for, or without a pair
