@@ -21,6 +21,7 @@ from attnscan.results.terms import AttentionName, Heads, Signature, attention_na
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
+from attnscan.text import plain
 
 if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
@@ -111,7 +112,7 @@ class PairsInput:
             if self.on_bad is not None:
                 self.on_bad(error)
             elif self.bad <= _MOST_NOTED:
-                note(f"skipped: {error.line}")
+                note(f"skipped: {plain(error.what)}")
 
     def ready(self, passes: int = 1) -> PairsInput:
         """The pairs, read as far as the first, so that no model is loaded in vain; a stream once for many passes."""

@@ -64,6 +64,8 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
         return
     except _UsageError as error:
         message = " ".join(error.format_message().replace("Value error, ", "").split())
+        if "extra argument" in message:
+            message += "; put each sentence in quotes, and name a file of pairs by --pairs of heads."
         path = error.ctx.command_path if error.ctx else command
         line, code = f"{message.removesuffix('.')} ({path} --help)", 2
     except OptionError as error:

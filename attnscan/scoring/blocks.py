@@ -45,7 +45,7 @@ class Blocks:
 
     @classmethod
     def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS) -> Self:
-        """Put sums of pairs into blocks, by the `Pair.key` of each; large sums into fewer. Shape: `sums` [pair, ...]."""
+        """Put sums of pairs into blocks, by the `Pair.key` of each; large sums into fewer. Shape: [pair, ...]."""
         in_room = max(FEWEST_BLOCKS, ROOM // max(1, sum(values[0].size for values in sums.values())))
         numbers = np.array([int(key[: BITS // 4], 16) for key in keys], dtype=np.uint64)
         return cls(numbers, sums).limited(min(most, in_room))

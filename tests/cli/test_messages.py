@@ -70,6 +70,7 @@ REFUSED = [
     ("classify a --treshold 1", 2, "--threshold"),
     ("classify a --top 0", 2, "'--top'"),
     ("show 2-0 a --unit word", 2, "No such option: --unit"),
+    ("classify a b zzz 'd e'", 2, "Got unexpected extra argument(s) (zzz d e); put each sentence in quotes"),
     ("compare bundled", 2, "Missing argument 'MODEL_B'"),
     ("plot", 2, "Missing option '--output' / '-o'"),
 ]
