@@ -145,6 +145,8 @@ def test_a_line_belongs_to_the_record_of_its_number(
     else:
         with pytest.raises(PairsError, match=why):
             list(records)
+    with pytest.raises(PairsError, match="pairs are in several files"):
+        list(Alignments.read(file).linked(Record(PAIR, "", place=Place(name, 1)) for name in "pq"))
     with pytest.raises(PairsError, match="cannot read the alignments"):
         Alignments.read(tmp_path / "none")
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import EngineError
+from attnscan.errors import StateError
 from attnscan.results.scores import WORD_CLASSES
 from attnscan.results.terms import Reading
 
@@ -215,20 +215,21 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(asked: dict[str,
 
 
 @pytest.mark.parametrize(("by", "special"), product(("weight", "carried"), ("out", "in")))
-def test_labels_are_of_the_reading(asked: dict[str, Any], by: Any, special: Any) -> None:
+def test_labels_and_states_are_of_the_reading(asked: dict[str, Any], by: Any, special: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"predictive": "off", "by": by, "special": special, **asked}
-    one, many = attnscan.classify(LONG, SHORT, **options), attnscan.heads(PAIRS, **options)
+    state = tmp_path / "state.npz"
+    one, many = attnscan.classify(LONG, SHORT, **options), attnscan.heads(PAIRS, state=state, **options)
     for result in (one, many):
         assert result.reading == result.labels.reading == Reading(by, special)
         assert ("delimiter" in result.labels.statements.names) is (special == "in")
         assert (result.to_frame()["label"] == result.label.ravel()).all()
     parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
-    other = {"by": "weight" if by == "carried" else "carried"}, {"special": "in" if special == "out" else "out"}
-    for reading in other:
-        with pytest.raises(EngineError, match=rf"parts of one scan differ: {next(iter(reading))} "):
-            _ = parts[0] + attnscan.shard(PAIRS[:1], **options | reading)
     whole = attnscan.finish(parts[0] + parts[1]).labels.statements
     assert_allclose(whole.share, many.labels.statements.share, atol=1e-9)
+    for name, value, other in (("by", by, "carried"), ("special", special, "in")):
+        if value != other:
+            with pytest.raises(StateError, match=f"its {name} is {value}, and here it is {other}"):
+                attnscan.heads(PAIRS, state=state, **options | {name: other})
 
 
 def test_statements_by_weight_are_those_of_saved_weights(asked: dict[str, Any], tmp_path: Path) -> None:
