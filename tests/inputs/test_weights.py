@@ -1,7 +1,6 @@
 """Saved weights come back as they were, and a file that is malformed or hostile is refused in one line."""
 
 import io
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from draws import draws
+from hostile.runs import Trap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -172,20 +172,10 @@ def test_queries_of_a_kind_are_what_is_predicted_or_read_behind_the_source(file:
     assert read_weights(file, "decoder").segments == (1, 1)
 
 
-class Bomb:
-    """What touches a file when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (self.marker,)
-
-
 @pytest.mark.parametrize("name", GOOD)
 def test_a_pickled_array_is_never_loaded(file: Path, tmp_path: Path, name: str) -> None:
     marker = tmp_path / "marker"
-    bomb = np.array([Bomb(marker)], dtype=object)
+    bomb = np.array([Trap(marker)], dtype=object)
     assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(saved_at(file, **{name: bomb}))
     assert read_weights(saved_at(file, extra=bomb)).tokens == TOKENS
     assert not marker.exists()

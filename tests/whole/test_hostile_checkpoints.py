@@ -1,7 +1,6 @@
 """Checkpoints that are traps, contradict themselves or are damaged: refused in one line."""
 
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -11,22 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from hostile.runs import check, run, save_tiny_model
+from hostile.runs import Trap, check, run, save_tiny_model
 from safetensors.torch import load, load_file, save
 
 Change = Callable[[Path], object]
 EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
 """A regular expression that no sentence matches, and that is given up after ten million attempts."""
-
-
-class Trap:
-    """Leaves a file behind when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self._marker = marker
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (os.mkdir, (str(self._marker),))
 
 
 def rewritten(name: str, **values: Any) -> Change:

@@ -1,11 +1,13 @@
 """Runs of the command line inside this process, on models that are loaded once, and what must hold of any run."""
 
 import functools
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
@@ -39,6 +41,16 @@ def save_tiny_model(directory: Path) -> Path:
     BertModel(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
+
+
+class Trap:
+    """Makes a directory when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = str(marker)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self._marker,)
 
 
 @contextmanager
