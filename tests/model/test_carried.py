@@ -51,8 +51,6 @@ def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
 
 
 CARRIED = {name: settings for name, settings in {**TAPPED, **UNTAPPED}.items() if name not in NOT_CARRIED}
-
-
 _UNSEEN = ("xlnet", "ibert", "falcon")  # whose projections are no linear modules, or give pairs
 
 
@@ -118,31 +116,15 @@ def test_what_stands_between_the_heads_and_their_projection_is_refused(put_betwe
         _projections(model.eval())
 
 
-def test_what_is_put_out_is_the_length_of_the_sum() -> None:
-    model = tiny_model("bert", TAPPED["bert"])
-    projections, dense = _projections(model), model.encoder.layer[0].attention.output.dense
-    slices = dense.weight.T.detach().reshape(4, 8, 32)
-    for part in _blocks(model)[0]:
-        assert part.value is not None
-        expected = (part.weights @ (part.value @ slices[part.heads])).norm(dim=-1)
-        torch.testing.assert_close(projections.outputs(part), expected, atol=1e-6, rtol=1e-5)
-
-
-def _block(weights: Tensor, value: Tensor) -> AttentionBlock:
-    """One head's block, with the logits that make its weights."""
-    every, length = slice(None), weights.shape[-1]
-    visible = torch.ones(1, length, length, dtype=torch.bool)
-    logits = weights.log().clip(torch.finfo(torch.float32).min)[None, None]
-    return AttentionBlock(
-        Grid((1, 1)), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
-    )
-
-
 def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> None:
+    """By one head, whose block has the logits that make its weights."""
     projections = OutputProjections((torch.eye(2)[None],))
-    value = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])
-    weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])
-    carried = projections.carried(_block(weights, value))
+    value = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])[None, None]
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])[None, None]
+    visible, every = torch.ones(1, 3, 3, dtype=torch.bool), slice(None)
+    logits = weights.log().clip(torch.finfo(torch.float32).min)
+    block = AttentionBlock(Grid((1, 1)), 0, every, every, weights, visible, None, None, 1.0, logits, value)
+    carried = projections.carried(block)
     assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
     torch.testing.assert_close(carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]]))
     assert carried.logits is not None and carried.logits.isfinite().all()

@@ -223,11 +223,6 @@ def test_what_is_no_model_with_its_tokenizer(
     assert message in refusal(lambda: adopt(model(), tokenizer()), kind)
 
 
-def test_a_tokenizer_of_another_model_is_refused() -> None:
-    loaded = adopt(tiny(vocab_size=8), tiny_tokenizer())
-    assert "the two do not belong together" in refusal(lambda: scored(loaded))
-
-
 def _scaled(layer: Any) -> None:
     layer.register_forward_hook(lambda _module, _given, output: 2 * output)
 

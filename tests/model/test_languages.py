@@ -10,14 +10,13 @@ from families import ENCODER_DECODERS, tiny_encoder_decoder, tiny_model, tiny_wr
 from tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
     AutoTokenizer,
     BertConfig,
     BertModel,
-    M2M100Config,
-    M2M100ForConditionalGeneration,
+    GenerationMixin,
     MBart50Tokenizer,
-    MBartConfig,
-    MBartForConditionalGeneration,
     MBartTokenizer,
     NllbTokenizer,
 )
@@ -58,21 +57,17 @@ def translator(family: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     sizes |= {f"{part}_attention_heads": 4 for part in ("encoder", "decoder")}
     sizes |= {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
     torch.manual_seed(0)
-    model = (
-        M2M100ForConditionalGeneration(M2M100Config(vocab_size=len(tokenizer), init_std=0.5, **sizes))
-        if family == "nllb"
-        else MBartForConditionalGeneration(MBartConfig(vocab_size=len(tokenizer), init_std=0.5, **sizes))
-    )
-    model.save_pretrained(directory)
+    config = AutoConfig.for_model("m2m_100" if family == "nllb" else "mbart", **sizes, init_std=0.5)
+    config.vocab_size = len(tokenizer)
+    AutoModelForSeq2SeqLM.from_config(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return str(directory)
 
 
 def _reference(translator: str, family: str, source: str, target: str) -> Tensor:
     """Cross attention as transformers gives it in these languages. Shape: [layer, head, target, source]."""
-    kind = M2M100ForConditionalGeneration if family == "nllb" else MBartForConditionalGeneration
     tokenizer = AutoTokenizer.from_pretrained(translator, src_lang=source, tgt_lang=target)
-    model = kind.from_pretrained(translator, attn_implementation="eager").eval()
+    model = AutoModelForSeq2SeqLM.from_pretrained(translator, attn_implementation="eager").eval()
     given = tokenizer(GERMAN, text_target=FRENCH, return_tensors="pt")
     with torch.no_grad():
         if family == "nllb":
@@ -106,17 +101,10 @@ def test_what_is_written_begins_with_the_targets_language(
         begun.append(decoder_input_ids[0].tolist())
         raise KeyboardInterrupt
 
-    kind = M2M100ForConditionalGeneration if family == "nllb" else MBartForConditionalGeneration
-    monkeypatch.setattr(kind, "generate", generate)
+    monkeypatch.setattr(GenerationMixin, "generate", generate)
+    languages = {"source_language": source, "target_language": target}
     with pytest.raises(KeyboardInterrupt):
-        attnscan.classify(
-            GERMAN,
-            model=translator,
-            attention="cross",
-            predictive="off",
-            source_language=source,
-            target_language=target,
-        )
+        attnscan.classify(GERMAN, model=translator, attention="cross", predictive="off", **languages)
     tokens = AutoTokenizer.from_pretrained(translator).convert_ids_to_tokens(begun[0])
     assert tokens == ([target] if family == "mbart" else ["</s>", target])
 

