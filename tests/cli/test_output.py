@@ -117,33 +117,58 @@ def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
     assert all(path.read_text() == "of the user" for path in before if path.is_file())
 
 
+TEXTS, MANY = "'the cat sat' 'the cat ran'", "--pairs p.csv"
+SCREENS = [  # a command, what stands above its screen, and the command that stands below
+    (f"classify {TEXTS} --predictive off", "", "head"),
+    (f"classify {TEXTS} --predictive off --all", "A  the cat sat\nB  the cat ran", "head"),
+    (f"classify {TEXTS} --predictive off --all -p I", "A  the cat sat\nB  the cat ran", "head"),
+    (f"heads {MANY} --predictive off", "6 pairs of p.csv · wide, 12 layers × 12 heads", "head"),
+    (f"heads {MANY} --predictive off -p I", "6 pairs of p.csv · wide, 12 layers × 12 heads", "head"),
+    (f"head 11-11 {MANY}", "pairs  p.csv", ""),
+    (f"head 0-0,0-2 {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
+    (f"show 0-2 {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
+    (f"show 11-11 {TEXTS} --token cat", "A  the cat sat\nB  the cat ran", ""),
+    (f"explain 0-2 {TEXTS} --token sat", "A  the cat sat\nB  the cat ran", ""),
+    (f"explain layer:11 {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
+    (f"explain 0-2 {MANY}", "pairs  p.csv", ""),
+    (f"predictive {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
+    (f"ablate {MANY} --predictive off --draws 2 -p N -p X", "pairs  p.csv", ""),
+    (f"ablate {MANY} --predictive off --draws 2 --heads 11-11,11-10 --each", "pairs  p.csv", ""),
+    (f"similar {MANY}", "pairs  p.csv", ""),
+    (f"compare ./wide ./wide {MANY}", "pairs  p.csv", ""),
+    (f"profile {TEXTS} --heads 0-0,11-11", "A  the cat sat\nB  the cat ran", ""),
+    (f"profile {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
+    (f"profile {TEXTS} --heads 11-11", "A  the cat sat\nB  the cat ran", ""),
+    ("models ./wide", "", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a model of many heads, and pairs."""
+    directory = tmp_path_factory.mktemp("screens")
+    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
+    save_toy_bert(directory / "wide", 12, 12, plan)
+    rows = [f"the cat {verb},the dog {verb} on" for verb in ("sat", "ran", "lay", "saw", "ate", "did")]
+    (directory / "p.csv").write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
+    return directory
+
+
 @pytest.mark.usefixtures("each_run_once")
-@pytest.mark.parametrize(
-    ("command", "above", "then"),
-    [
-        ("classify 'I went.' --predictive off", "", "head"),
-        ("classify 'I went.' --predictive off --all", "A  I went.", "head"),
-        ("heads --pairs pairs.tsv -p next-word", "2 pairs of pairs.tsv · toy, 2 layers × 3 heads", "head"),
-        ("show 0-2 'I went.'", "A  I went.", ""),
-        ("explain 0-2 'I went.'", "A  I went.", ""),
-        ("explain 0-2 --pairs pairs.tsv", "pairs  pairs.tsv", ""),
-        ("profile 'I went.'", "A  I went.", ""),
-        ("predictive 'I went.'", "A  I went.", ""),
-        ("head 0-2 'I went.'", "A  I went.", ""),
-        ("ablate --pairs pairs.tsv --heads 0-2 --draws 2", "pairs  pairs.tsv", ""),
-        ("similar --pairs pairs.tsv --heads 0-2", "pairs  pairs.tsv", ""),
-        ("compare ./toy ./toy --pairs pairs.tsv", "pairs  pairs.tsv", ""),
-    ],
-)
-def test_every_screen_says_what_it_is_of_and_the_first_where_to_go_on(
-    command: str, above: str, then: str, toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("command", "above", "then"), SCREENS)
+def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
+    command: str, above: str, then: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next command is not in files, and can be run."""
-    monkeypatch.chdir(tmp_path)
-    Path("toy").symlink_to(toy)
-    Path("pairs.tsv").write_text("sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n")
-    runner = CliRunner(env={"COLUMNS": "100", "ATTNSCAN_MODEL": "./toy"})
-    screen, _, typed = runner.invoke(app, shlex.split(command)).stdout.partition("\nNext: attnscan ")
+    """The first ones say where to go on by a command that can be run, and that is not in files."""
+    monkeypatch.chdir(place)
+    for width in (40, 60, 100):
+        runner = CliRunner(env={"COLUMNS": str(width), "ATTNSCAN_MODEL": "./wide"})
+        result = runner.invoke(app, shlex.split(command))
+        assert result.exit_code == 0, result.output
+        screen, _, typed = result.stdout.partition("\nNext: attnscan ")
+        lines = screen.splitlines()
+        assert max(map(cell_len, lines)) <= width, (width, max(lines, key=cell_len))
+        assert not re.search(r"[\d.]…", result.stdout), result.stdout
     assert screen.startswith(f"{above}\n" if above else "") and typed.partition(" ")[0] == then
     assert not typed or runner.invoke(app, shlex.split(typed)).exit_code == 0
     runner.invoke(app, [*shlex.split(command), "-o", "screen.txt"])
@@ -196,60 +221,3 @@ def test_without_a_terminal_there_is_no_bar_but_notes_and_warnings(capsys: pytes
         note("a note")
         warn("how a file is read")
     assert capsys.readouterr() == ("", "attnscan: a note\nattnscan: how a file is read\n")
-
-
-INPUT = ["the cat sat", "the cat ran"]
-WIDE = (12, 12)
-SCREENS = {
-    "classify": ["classify", *INPUT],
-    "every head": ["classify", *INPUT, "--all"],
-    "every head for one pattern": ["classify", *INPUT, "--all", "-p", "I"],
-    "heads": ["heads", "--pairs"],
-    "heads of one pattern": ["heads", "-p", "I", "--pairs"],
-    "a card": ["head", "11-11", "--pairs"],
-    "a card of one input": ["head", "0-0,0-2", *INPUT],
-    "show": ["show", "0-2", *INPUT],
-    "one row": ["show", "11-11", *INPUT, "--token", "cat"],
-    "explain one": ["explain", "0-2", *INPUT, "--token", "sat"],
-    "explain several": ["explain", "layer:11", *INPUT],
-    "predictive": ["predictive", *INPUT],
-    "ablate": ["ablate", "--draws", "2", "-p", "N", "-p", "X", "--pairs"],
-    "ablate each": ["ablate", "--draws", "2", "--heads", "11-11,11-10", "--each", "--pairs"],
-    "similar": ["similar", "--pairs"],
-    "compare": ["compare", "{model}", "{model}", "--pairs"],
-    "profile": ["profile", *INPUT, "--heads", "0-0,11-11"],
-    "profile of all": ["profile", *INPUT],
-    "profile of one": ["profile", *INPUT, "--heads", "11-11"],
-    "models": ["models", "{model}"],
-}
-
-
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
-    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
-    return str(save_toy_bert(tmp_path_factory.mktemp("wide") / "m", *WIDE, plan))
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("pairs") / "p.csv"
-    rows = [f"the cat {verb},the dog {verb} on" for verb in ("sat", "ran", "lay", "saw", "ate", "did")]
-    path.write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
-    return str(path)
-
-
-@pytest.mark.usefixtures("each_run_once")
-@pytest.mark.parametrize("screen", SCREENS)
-def test_no_screen_is_wider_than_the_terminal_or_cuts_a_number(screen: str, wide: str, pairs: str) -> None:
-    arguments = [argument.format(model=wide) for argument in SCREENS[screen]]
-    arguments += [pairs] * (arguments[-1] == "--pairs")
-    if arguments[0] not in ("compare", "models"):
-        arguments += ["--model", wide]
-    if arguments[0] in ("classify", "heads", "ablate"):
-        arguments += ["--predictive", "off"]
-    for width in (40, 60):
-        result = CliRunner(env={"COLUMNS": str(width)}).invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-        lines = result.stdout.partition("\nNext: ")[0].splitlines()
-        assert max(map(cell_len, lines)) <= width, (width, max(lines, key=cell_len))
-        assert not re.search(r"[\d.]…", result.stdout), result.stdout

@@ -130,12 +130,12 @@ def listened(session: Session) -> Iterator[int]:
             yield port
 
 
-def fetched(port: int, path: str, body: bytes | None = None, **headers: str) -> Answer:
+def fetched(port: int, path: str, body: bytes | None = None, token: str = TOKEN, **headers: str) -> Answer:
     """What a real server answers behind its token."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         kind = {} if body is None else {"Content-Type": "application/json"}
-        connection.request("GET" if body is None else "POST", f"/{TOKEN}/{path}", body, kind | headers)
+        connection.request("GET" if body is None else "POST", f"/{token}/{path}", body, kind | headers)
         response = connection.getresponse()
         return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
     finally:

@@ -38,10 +38,6 @@ class TestHead:
         assert document["heads"][0]["patterns"]["next-word"]["score"] == pytest.approx(1, abs=1e-3)
         assert document["signature"]["pairs_read"] == 6
 
-    def test_a_card_of_one_input(self, carrying: str) -> None:
-        screen = run("head", "0-0", "the cat sat on the mat .", "a cat ran", "--model", carrying).stdout
-        assert "the next word 1.00" in screen and "1 pair" in screen
-
     def test_with_a_treebank_a_card_tells_the_heads_syntax(self, over: tuple[str, ...], tmp_path: Path) -> None:
         trees = planted_file(tmp_path)
         lines = run("head", "1-1", *over, "--treebank", trees, "--ablate").stdout.splitlines()

@@ -1,6 +1,5 @@
 """`attnscan plot`, `report` and `serve`: what they draw, write, say and refuse, and how Ctrl-C ends a server."""
 
-import http.client
 import json
 import re
 import signal
@@ -17,6 +16,7 @@ import pytest
 from command_line import run
 from drawn import size, texts
 from hostile.runs import interrupt, once_served, served_for_a_moment
+from live import body_of, fetched
 from pages import Elements
 from toy import save_toy_bert
 from treebanks import planted_file
@@ -118,19 +118,12 @@ class TestServe:
     URL = re.compile(r"http://127\.0\.0\.1:(\d+)/[A-Za-z0-9_-]{32}/")
     WAIT = 120
 
-    def ask(self, url: str, path: str = "", body: dict[str, Any] | None = None) -> bytes:
+    def ask(self, url: str, path: str = "", body: bytes | None = None) -> bytes:
         """What is answered, by a page or to a question."""
         parts = urlsplit(url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self.WAIT)
-        if body is None:
-            connection.request("GET", parts.path + path)
-        else:
-            connection.request("POST", parts.path + path, json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        content = response.read()
-        connection.close()
-        assert response.status == 200, content
-        return content
+        answer = fetched(parts.port or 0, path, body, token=parts.path.strip("/"))
+        assert answer.status == 200, answer
+        return answer.body
 
     def serve(self, *arguments: str) -> Result:
         with served_for_a_moment():
@@ -144,7 +137,7 @@ class TestServe:
             try:
                 url = process.stdout.readline().strip()  # type: ignore[union-attr]
                 assert self.URL.fullmatch(url) and b"<html" in self.ask(url)
-                assert json.loads(self.ask(url, "answer", {"a": "the dog sat"}))["id"]
+                assert json.loads(self.ask(url, "answer", body_of(a="the dog sat")))["id"]
                 with socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=self.WAIT):  # idle
                     process.send_signal(signal.SIGINT)
                     rest, said = process.communicate(timeout=self.WAIT)
@@ -157,7 +150,7 @@ class TestServe:
         with attnscan.serve("the cat sat", model="bundled", against="bundled") as server:
             assert self.URL.fullmatch(server.url) and server.titles == ("all-MiniLM-L6-v2",) * 2
             for model in (0, 1):
-                assert json.loads(self.ask(server.url, "answer", {"a": "a dog", "model": model}))["id"]
+                assert json.loads(self.ask(server.url, "answer", body_of(a="a dog", model=model)))["id"]
                 assert b"<html" in self.ask(server.url, f"?model={model}")
         with pytest.raises(OSError):
             self.ask(server.url)
@@ -189,7 +182,7 @@ class TestServe:
         kind = {"attention": "cross" if attention == "all" else ""}
         with attnscan.serve("bado fela", "ALEF ODAB", **options) as server:
             for b, is_linked in (("ALEF ODAB", True), ("ALEF", False), (None, False)):
-                answer = json.loads(self.ask(server.url, "answer", {"a": "bado fela", "b": b, **kind}))
+                answer = json.loads(self.ask(server.url, "answer", body_of(a="bado fela", b=b, **kind)))
                 assert bool(answer["facts"]["gold"]) is is_linked
         links.write_text("0-2")
         with pytest.raises(InputError, match="links no words of"):

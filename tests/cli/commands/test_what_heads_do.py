@@ -68,11 +68,6 @@ class TestClassify:
         assert chosen.columns[9:].tolist() == ["delimiter", "next-word", "entropy"]
         assert chosen["delimiter"].tolist() == whole["delimiter"].sort_values(ascending=False)[:5].tolist()
 
-    def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so(self) -> None:
-        result = run("classify", A, B, "--csv", *OFF)
-        assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
-        assert result.stdout == classify("--csv", *OFF).stdout
-
 
 @pytest.mark.parametrize("command", ["classify", "heads"])
 def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(
