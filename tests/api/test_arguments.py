@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import run
 from tiny_checkpoints import SMALL, refusal, save
 from tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
@@ -294,9 +293,6 @@ def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
     assert guessed.signature.input_hash == said.signature.input_hash != other.signature.input_hash
 
 
-OFF = ("--model", "bundled", "--predictive", "off", "--no-related")
-
-
 def test_words_between_spaces_are_as_given() -> None:
     of = {"model": "bundled", "predictive": "off", "related": False, "unit": "word"}
     spaced = attnscan.classify("the cat's mat, 我 爱猫", words="spaces", **of)
@@ -306,4 +302,3 @@ def test_words_between_spaces_are_as_given() -> None:
     assert spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
     assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
     assert "words between spaces" in spaced.signature.pattern_set
-    assert "cat's" in run("classify", "the cat's mat", "--unit", "word", "--words", "spaces", *OFF).stdout
