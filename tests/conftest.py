@@ -155,16 +155,25 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "heads.csv"
 
 
-@pytest.fixture(scope="module")
-def attention() -> Any:
+@pytest.fixture(scope="session")
+def article() -> attnscan.HeadScores:
+    """The article's pair by the bundled model, with its attention."""
+    from command_line import A, B
+
+    return attnscan.classify(A, B, model="bundled", predictive="off")
+
+
+@pytest.fixture(scope="session")
+def attention(article: attnscan.HeadScores) -> Any:
     """Every weight of the bundled model on the article's pair."""
-    from one_run import classify_and_keep
+    return article.kept_attention()
 
-    from attnscan.inputs.sentence import Pair
-    from attnscan.scan.options import ScanOptions
 
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))[1]
+@pytest.fixture(scope="session")
+def ranking() -> attnscan.HeadScores:
+    """Twelve pairs by the bundled model, with labels by weight and by what heads carry, and profiles by weight."""
+    pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
+    return attnscan.heads(pairs, model="bundled", predictive="off")
 
 
 @pytest.fixture

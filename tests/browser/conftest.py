@@ -1,25 +1,23 @@
-"""A browser for each module, whose pages may not fail, open a dialog, or ask for more than themselves and a server."""
+"""A browser for each module, pages for it to open, and results that the pages are of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from one_run import classify_and_keep
+from command_line import run
+from toy import save_toy_bert
+from translator import TRANSLATOR
+from treebanks import planted_file
 
 import attnscan
 from attnscan import HeadScores
-from attnscan.inputs.sentence import Pair
-from attnscan.results.attention import Attention
-from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-PAIRS = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
+    from playwright.sync_api import Browser, Page, Request
 
 
 @pytest.fixture(scope="module")
@@ -30,59 +28,75 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def troubles() -> list[str]:
-    """What failed on pages since the last test."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser, troubles: list[str]) -> Page:
-    """A page that most tests of a module share."""
-    from chromium import watched
-
-    return watched(browser.new_page(), troubles)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_fails(troubles: list[str], caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Neither on a page nor in a server."""
-    yield
-    found, troubles[:] = troubles[:], []
-    assert found == []
-    assert not [record for record in caplog.records if record.name == "attnscan"]
-
-
 @pytest.fixture
-def opened(browser: Browser, tab: Page, troubles: list[str]) -> Iterator[Callable[..., Page]]:
-    """Opens a file at a fragment: in the shared tab, or, with `settings`, in a context of its own."""
-    from chromium import SIZE, load_anew, settle, watched
+def opened(browser: Browser, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Page]]:
+    """Opens a file or a server's address, each in a context of its own.
 
-    with ExitStack() as stack:
+    No page may fail, open a dialog, or ask for more than itself and its server; nor may the server fail.
+    """
+    from chromium import settle
 
-        def open_page(path: Path, fragment: str = "", width: int = SIZE["width"], **settings: Any) -> Page:
-            size = SIZE | {"width": width}
-            if not settings:
-                page = load_anew(tab, path.as_uri() + fragment, size)
-            else:
-                context = browser.new_context(viewport=size, **settings)
-                stack.callback(context.close)
-                page = watched(context.new_page(), troubles)
-                page.goto(path.as_uri() + fragment)
-            settle(page)
-            return page
+    troubles: list[str] = []
 
-        yield open_page
+    def open_page(place: Path | str, rest: str = "", width: int = 1280, **settings: Any) -> Page:
+        page = browser.new_context(viewport={"width": width, "height": 900}, **settings).new_page()
+        address = place.as_uri() if isinstance(place, Path) else place
+
+        def note_request(request: Request) -> None:
+            is_own = request.is_navigation_request() or not isinstance(place, Path)
+            if not (is_own and request.url.startswith(address)) and not request.url.startswith(("data:", "blob:")):
+                troubles.append(f"request of {request.url}")
+
+        page.set_default_timeout(60_000)
+        page.on("request", note_request)
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        if isinstance(place, Path):  # of a server's answers, the browser itself says those that are refusals
+            page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.goto(address + rest)
+        settle(page)
+        return page
+
+    yield open_page
+    for context in browser.contexts:
+        context.close()
+    assert troubles == []
+    assert not [record for record in caplog.get_records("call") if record.name == "attnscan"]
 
 
 @pytest.fixture(scope="session")
-def article() -> tuple[HeadScores, Attention]:
-    """The article's pair, which the bundled model has run."""
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
 
 
 @pytest.fixture(scope="session")
-def ranking() -> HeadScores:
-    """With labels by weight and by what heads carry, and with profiles by weight."""
-    return attnscan.heads(PAIRS, model="bundled", predictive="off")
+def article_page(pages: Path, article: HeadScores) -> Path:
+    """The article's pair, in which went and bought are said to be related."""
+    attnscan.report(replace(article, related=((2, 13),)), output=pages / "article.html")
+    return pages / "article.html"
+
+
+@pytest.fixture(scope="session")
+def pairs_page(pages: Path, ranking: HeadScores) -> Path:
+    attnscan.report(ranking, output=pages / "pairs.html")
+    return pages / "pairs.html"
+
+
+@pytest.fixture(scope="session")
+def kinds_page(pages: Path) -> Path:
+    """The page that the command line makes of all kinds of attention."""
+    (pages / "links.txt").write_text("4-0 3-1 2-2 1-3\n")
+    command = ["report", "bado fela gumi hora jiku", "UKIJ AROH IMUG ALEF", "--model", str(TRANSLATOR)]
+    command += ["--attention", "all", "--predictive", "off", "--alignments", str(pages / "links.txt")]
+    run(*command, "-o", str(pages / "kinds.html"))
+    return pages / "kinds.html"
+
+
+@pytest.fixture(scope="session")
+def trees_page(pages: Path) -> Path:
+    """Three sentences of a treebank, of which head 0-0 follows articles to nouns."""
+    plan = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
+    model = str(save_toy_bert(pages / "toy", 2, 3, plan, carries=True))
+    trees, page = planted_file(pages), pages / "trees.html"
+    attnscan.report(treebank=trees, sentences="30,288,1", model=model, predictive="off", output=page)
+    return page

@@ -1,10 +1,10 @@
 """A real browser for tests; whoever imports this is skipped where there is none, but for CI."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 
 import pytest
 
@@ -13,7 +13,7 @@ _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a 
 
 try:
     from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import Browser, FrameLocator, Page, Request, ViewportSize, expect, sync_playwright
+    from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwright
 except ImportError:
     if _MUST_RUN:
         raise
@@ -23,7 +23,11 @@ if _PATH is None and not _MUST_RUN:
 
 expect.set_options(timeout=60_000)  # on a busy machine, five seconds are too few for a page or a model's answer
 Open = Callable[..., Page]
-SIZE: ViewportSize = {"width": 1280, "height": 900}
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental")
+_AXE = """async (options) => {
+    const { passes, violations } = await axe.run(options);
+    return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)];
+}"""
 
 
 @contextmanager
@@ -36,64 +40,38 @@ def running() -> Iterator[Browser]:
         browser.close()
 
 
-_loads = count()
-
-
-def load_anew(page: Page, address: str, viewport: ViewportSize | None = None) -> Page:
-    """Load an address in a page that other tests have used, as in a new one, which takes a browser thrice as long.
-
-    What is left is what tests have told the context, such as a clock of its own: they have to use another one.
-    """
-    page.mouse.move(0, 0)
-    page.emulate_media(media="null", color_scheme="null")
-    if viewport is not None:
-        page.set_viewport_size(viewport)
-    before, mark, fragment = address.partition("#")
-    page.goto(f"{before}{'&' if '?' in before else '?'}load={next(_loads)}{mark}{fragment}")
-    return page
-
-
-def watched(page: Page, troubles: list[str], server: str = "file:") -> Page:
-    """A page that notes its errors, its dialogs, and its requests but for pages of files and those of a server."""
-
-    def note_request(request: Request) -> None:
-        is_own = request.url.startswith(server) and (server != "file:" or request.is_navigation_request())
-        if not is_own and not request.url.startswith(("data:", "blob:", "about:srcdoc")):
-            troubles.append(f"request of {request.url}")
-
-    page.set_default_timeout(60_000)
-    page.on("request", note_request)
-    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    if server == "file:":  # of a server's answers, the browser itself says those that are refusals
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-    return page
-
-
 def settle(page: Page | FrameLocator) -> None:
-    """Wait until the page has painted what was last asked of it: each event takes the mark away before it returns."""
-    page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
+    """Wait until the page has painted what was last asked of it, by a live page's server, too.
+
+    Each event takes the mark away before it returns.
+    """
+    settled = page.locator("html[data-settled='yes']:not([data-asking='yes'])")
+    settled.wait_for(state="attached")  # no script: the policy forbids to evaluate one
 
 
-def choose_kind(page: Page, kind: str) -> None:
-    """Turn the switch of the kinds of attention."""
-    page.locator(f"#input [value={kind}]").click()
-    expect(page.locator(f"#input [value={kind}]")).to_have_attribute("aria-checked", "true")
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def choose(page: Page, switch: str, value: str) -> None:
+    """Turn a switch: `input`, the kinds of attention, `by` or `special`."""
+    button = page.locator(f"#{switch} [value='{value}']")
+    button.click()
+    expect(button).to_have_attribute("aria-checked", "true")
     settle(page)
 
 
-_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental")
-_RUN = """async (options) => {
-    const { passes, violations } = await axe.run(options);
-    return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)];
-}"""
+def expect_address(page: Page, *parts: str) -> None:
+    """Wait until the address, of which the browser tells after an event, has these parts in this order."""
+    expect(page).to_have_url(re.compile(".*".join(map(re.escape, parts))))
 
 
-def violations(page: Page) -> list[str]:
-    """Each rule that is broken, with the first element that breaks it."""
+def check_accessibility(page: Page, view: str) -> None:
+    """That axe-core finds nothing, and that nothing is wider than the window. Raises: AssertionError."""
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(Axe().axe_script)
-    options = {"runOnly": _RULES, "resultTypes": ["violations"]}
-    passed, broken = page.evaluate(_RUN, options)
+    passed, broken = page.evaluate(_AXE, {"runOnly": _RULES, "resultTypes": ["violations"]})
     assert passed > 20, "axe-core did not look at the page"
-    return list(broken)
+    assert broken == [], view
+    assert page.viewport_size and page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
