@@ -301,4 +301,4 @@ def test_words_between_spaces_are_as_given() -> None:
     )
     assert spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
     assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
-    assert "words between spaces" in spaced.signature.pattern_set
+    assert "words between spaces" in spaced.signature.pattern_set and spaced.signature.unit == "word"

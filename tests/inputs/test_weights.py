@@ -149,6 +149,7 @@ BAD_KINDS: dict[str, tuple[Parts, str]] = {
     "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' is of type int64 and shape [2]"),
     "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),
     "nothing of it": ({"cross_attention": None}, "no array 'cross_attention'; give attention='decoder'"),
+    "two others": ({"cross_attention": None, "encoder_attention": ATTENTION}, "give attention='encoder' or decoder"),
     "one kind": ({**dict.fromkeys(KINDS), **GOOD}, "no array 'cross_attention'; leave out attention"),
 }
 
