@@ -257,6 +257,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
         "has no target, and each of",
     ),
     (lambda: attnscan.show("c1-0", *PAIR, model=attnscan.load(TRANSLATOR)), ModelError, "loaded without its decoder"),
+    (lambda: attnscan.classify(weights={}, attention="cross", alignments=["0-0"]), OptionError, "needs no model"),
     (lambda: attnscan.explain("d1-0", *PAIR, pattern="predictive", model=TRANSLATOR), OptionError, "predictive is exp"),
 ]
 

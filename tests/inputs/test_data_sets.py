@@ -5,13 +5,12 @@ They are miniatures of data sets, with the quirks of the originals; every senten
 
 import io
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from openpyxl import Workbook
-from pair_files import parquet
+from pair_files import Make, parquet
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import read_pairs
@@ -68,7 +67,7 @@ TRIPLET = {"anchor": "The cat sat.", "positive": "A cat was sitting.", "negative
 PANDAS = [("plain", "cells"), ('He said "no".', "fine"), ("a\tb", "two\nlines")]
 DATA_SETS = {
     "MNLI": DataSet(  # GLUE's: twelve columns, quotes that are text, some left open
-        "MNLI/train.tsv",
+        "train.tsv",
         text(
             "index⇥promptID⇥pairID⇥genre⇥sentence1_binary_parse⇥sentence2_binary_parse⇥sentence1_parse⇥sentence2_parse"
             "⇥sentence1⇥sentence2⇥label1⇥gold_label",
@@ -83,7 +82,7 @@ DATA_SETS = {
         ],
     ),
     "QQP": DataSet(  # GLUE's: some rows are broken by a line end within a question
-        "QQP/train.tsv",
+        "train.tsv",
         text(
             "id⇥qid1⇥qid2⇥question1⇥question2⇥is_duplicate",
             "133273⇥213221⇥213222⇥How do I sleep well?⇥How can I sleep better?⇥1",
@@ -96,7 +95,7 @@ DATA_SETS = {
         rows=(1, 4),
     ),
     "CoLA": DataSet(  # no line of names
-        "CoLA/train.tsv",
+        "train.tsv",
         text("gj04⇥0⇥⇥Our friends won't buy it.", "gj04⇥1⇥⇥The more the merrier.", "gj04⇥0⇥*⇥They drank the pub."),
         [("Our friends won't buy it.",), ("The more the merrier.",), ("They drank the pub.",)],
         columns=("4",),
@@ -129,19 +128,19 @@ DATA_SETS = {
         notes=("separated by tabs", "its first line looks like data"),
     ),
     "Parquet, nested": DataSet(
-        "translation/test-00000-of-00001.parquet",
+        "test-00000-of-00001.parquet",
         parquet({"translation": [{"de": de, "en": en} for en, de in TRANSLATED]}),
         TRANSLATED,
         columns=("translation.en", "translation.de"),
     ),
     "Parquet, lists": DataSet(
-        "set/test-00000-of-00001.parquet",
+        "test-00000-of-00001.parquet",
         parquet({"set": [list(texts) for texts in TRANSLATED]}),
         TRANSLATED,
         columns=("set.1", "set.2"),
     ),
     "Parquet, triplets": DataSet(  # the names of sentence-transformers, in large strings
-        "all-nli/dev-00000-of-00001.parquet",
+        "dev-00000-of-00001.parquet",
         parquet({name: pa.array([text], pa.large_string()) for name, text in TRIPLET.items()}),
         [("The cat sat.", "A cat was sitting.")],
     ),
@@ -169,11 +168,8 @@ DATA_SETS = {
 
 
 @pytest.mark.parametrize("data_set", DATA_SETS.values(), ids=list(DATA_SETS))
-def test_a_data_set_is_read(data_set: DataSet, tmp_path: Path) -> None:
-    file = tmp_path / data_set.name
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(data_set.content)
-    path = str(file)
+def test_a_data_set_is_read(data_set: DataSet, make: Make) -> None:
+    path = make(data_set.name, data_set.content)
     bad, notes = list[PairsError](), list[str]()
     reading = FileReading(data_set.columns, quoting=data_set.quoting)
     records = list(read_pairs([path], reading, bad.append, notes.append))
