@@ -45,8 +45,7 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
     """
     readings = [result.reading]
     if attention is not None:
-        available = [reading for reading in result.labels_by if attention.norms is not None or not reading.carried]
-        readings = sorted(available, key=lambda reading: reading == result.reading)
+        readings = sorted(result.labels_by, key=lambda reading: reading == result.reading)
     names = {reading.by + "-words" * reading.among_words: reading for reading in readings}
     tables = {name: _table_of(result.with_reading(reading.by, reading.special)) for name, reading in names.items()}
     as_json = pd.Series(tables).to_json(double_precision=5)  # with null for NaN
@@ -117,11 +116,9 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
         return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
     if attention.norms is not None:
         return {}
-    if result.signature.read_by == "file":
-        return {"carried": "saved weights do not hold what heads carry"}
-    if "carried" not in result.scores_by:
-        return {"carried": "what heads of this architecture carry cannot be computed"}
-    return {"carried": "the norms of this input's values were not kept"}
+    is_saved = result.signature.read_by == "file"
+    reason = "saved weights do not hold what heads carry"
+    return {"carried": reason if is_saved else "what heads of this architecture carry cannot be computed"}
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class _Input:
 
     result: HeadScores
     facts: dict[str, Any]  # what the scripts read; `texts` in it are packed numbers by their ids
-    attention: Attention | None = None  # with norms only where the page has what heads carry; None of many pairs
+    attention: Attention | None = None  # None of many pairs
     order: Sequence[Head] = ()  # whose numbers are wanted, the best first; none of many pairs
 
 
@@ -146,15 +146,12 @@ def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
 
 
 def _attention_of(result: HeadScores) -> Attention:
-    """An input's attention, with norms only where what heads carry is known.
-
-    Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
-    """
+    """Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens."""
     attention = result.kept_attention()
     if attention.chosen is not None and attention.chosen.heads is not None:
         raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
     check_drawn(len(attention.rows))
-    return attention if "carried" in result.scores_by else replace(attention, norms=None)
+    return attention
 
 
 def _input_of(
