@@ -23,6 +23,7 @@ from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thum
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
+_MOST_HEADS = 600  # whose statements and shares take 50 kB; of more, a page has better things to hold
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
@@ -108,17 +109,24 @@ def _card_command(signature: Signature) -> str:
 
 
 def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
-    """Why there is no reading by weight, by what heads carry, or with special tokens in or out."""
+    """Why a page lacks a reading, the weights of some heads, or queries and keys, by what is lacking."""
     if attention is None:
         advice = f"this page was made {result.reading}; make one with"
         by = "weight" if result.reading.carried else "carried"
         special = "in" if result.reading.among_words else "out"
         return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
-    if attention.norms is not None:
-        return {}
+    reasons = {
+        "weights": "the page holds the heads that follow a pattern most, as many as fit",
+        "neurons": "there was no room for this head's queries and keys; --size or --heads brings them",
+    }
     is_saved = result.signature.read_by == "file"
-    reason = "saved weights do not hold what heads carry"
-    return {"carried": reason if is_saved else "what heads of this architecture carry cannot be computed"}
+    if attention.norms is None:
+        reason = "saved weights do not hold what heads carry"
+        reasons["carried"] = reason if is_saved else "what heads of this architecture carry cannot be computed"
+    if attention.query is None:
+        holder = "saved weights hold no" if is_saved else "this architecture does not show its"
+        reasons["neurons"] = f"{holder} queries and keys"
+    return reasons
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:
@@ -131,11 +139,12 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         for end, bound in zip(("low", "high"), table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()
     columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))
+    heads = grid if len(grid) <= _MOST_HEADS else ()
     profiles = []
     if labels.classes is not None:
         profile = result.profile
         half = half_width(profile.se, profile.signature.pairs_read)
-        for head in grid:
+        for head in heads:
             error = dict(zip(profile.classes, half[head.place], strict=True))
             shares = profile.strongest(head, _LEAST_SHARE)
             profiles.append([(plain(name), share, error[name]) for name, share in shares])
@@ -146,7 +155,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         "rests": labels.rests.ravel().astype(int).tolist(),
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
         "summary": plain(summary(result)),
-        "does": [statement(labels, head) for head in grid],
+        "does": [statement(labels, head) for head in heads],
         "profiles": profiles,
     }
 
@@ -158,12 +167,6 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
     places = defaultdict(list)  # on the page, of each unit's tokens
     for place, token in enumerate(passage):
         places[unit[token]].append(place)
-    why_no_neurons = "there was no room for this head's queries and keys; --size or --heads brings them"
-    if attention.query is None:
-        holder = (
-            "saved weights hold no" if result.signature.read_by == "file" else "this architecture does not show its"
-        )
-        why_no_neurons = f"{holder} queries and keys"
     part = f"tokens {passage[0]} to {passage[-1]} of {total:,}"
     return {
         "subtitle": f"{total} tokens" if len(passage) == total else part,
@@ -174,12 +177,8 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
         "source": len(attention.asked) if attention.source else 0,
         "gold": [(q, k) for target, source in result.links for q in places[target] for k in places[source]],
         "weightSteps": WEIGHT_STEPS[0],
-        "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit",
-        "neuron": {
-            "size": 0 if attention.query is None else attention.query.shape[-1],
-            "scaling": attention.scaling,
-            "whyNone": why_no_neurons,
-        },
+        "neurons": 0 if attention.query is None else attention.query.shape[-1],
+        "scaling": attention.scaling,
     }
 
 

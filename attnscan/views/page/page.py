@@ -168,9 +168,9 @@ def _input_of(
     if attention is None:
         return _Input(result, facts)
     if options.heads is not None:
-        facts["whyNoWeights"] = "the page was made with other heads"
+        facts["whyNot"]["weights"] = "the page was made with other heads"
     if not options.neurons and attention.query is not None:
-        facts["neuron"]["whyNone"] = "this page was made without queries and keys (--no-neurons)"
+        facts["whyNot"]["neurons"] = "this page was made without queries and keys (--no-neurons)"
     return _Input(result, facts, attention, order)
 
 
@@ -182,7 +182,7 @@ def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
     room = size - needed
     by_rank = zip_longest(*([(page_input, head) for head in page_input.order] for page_input in inputs))
     heads = [head for rank in by_rank for head in rank if head is not None]
-    wants_neurons = options.neurons and any(page_input.facts["neuron"]["size"] for page_input, _ in heads)
+    wants_neurons = options.neurons and any(page_input.facts["neurons"] for page_input, _ in heads)
     of_weights = room * _WEIGHTS_SHARE if wants_neurons else room
     weights, steps, taken = _add_finest(arrays.WEIGHT_STEPS, heads, of_weights, arrays.pack_weights)
     with_neurons = heads[:weights] if wants_neurons else []

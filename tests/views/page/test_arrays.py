@@ -114,17 +114,17 @@ class TestArrays:
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
         elements = Elements(page(small[0], PageOptions(heads=(Head(2, 3), Head(0, 1)))).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
-        assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNoWeights"]
+        assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNot"]["weights"]
 
     def test_why_there_are_no_neurons(self, small: tuple) -> None:
         result, attention = small
         without = Elements(page(result, PageOptions(neurons=False)).html)
-        assert without.carried("neurons") == [] and "--no-neurons" in without.facts["neuron"]["whyNone"]
+        assert without.carried("neurons") == [] and "--no-neurons" in without.facts["whyNot"]["neurons"]
         bare = replace(result, attention=without_neurons(attention))
         saved = Elements(page(bare).html)
-        assert saved.facts["neuron"]["whyNone"] == "saved weights hold no queries and keys"
+        assert saved.facts["whyNot"]["neurons"] == "saved weights hold no queries and keys"
         model = replace(bare, signature=replace(result.signature, read_by="watch"))
-        assert "architecture" in Elements(page(model).html).facts["neuron"]["whyNone"]
+        assert "architecture" in Elements(page(model).html).facts["whyNot"]["neurons"]
 
     def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
         result, attention = small
@@ -207,7 +207,7 @@ def test_without_what_heads_carry_it_says_why(small: tuple) -> None:
     ):
         made = page(result).html
         elements = Elements(made)
-        assert elements.facts["whyNot"] == {"carried": reason}
+        assert elements.facts["whyNot"]["carried"] == reason
         assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
         assert elements.carried("carried") == [] and list(elements.facts["titles"]) == ["weight", "weight-words"]
         assert elements.facts["usual"] == "weight-words" and "thumbnails-of-carried" not in elements.text

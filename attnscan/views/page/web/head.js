@@ -26,7 +26,7 @@ function headView() {
       </label>
     </div>
     ${missing && html`<p class="notice" id="head-notice">
-      The weights of ${missing} are not on this page, only the thumbnail: ${facts.whyNoWeights}.${" "}
+      The weights of ${missing} are not on this page, only the thumbnail: ${facts.whyNot.weights}.${" "}
       To get them: attnscan report … --heads ${missing.replaceAll(" ", "")}
     </p>`}
     ${facts.tree && html`<${Tree} heads=${heads} weights=${weights} />`}

@@ -96,14 +96,14 @@ function placesAfter({ words, hidden }, next) {
 }
 
 /** An answer's packed texts; a head's are asked for when needed, and made again where the server has dropped them. */
-function textsOfServer({ id, facts: { texts: known, whyNot, neuron } }, question) {
+function textsOfServer({ id, facts: { texts: known, whyNot, neurons } }, question) {
   const numbers = new Map();
   const askFor = async (head) => {
     const first = await request(`numbers/${id}/${head}`);
     if (first.status === 410) await request("answer", question);
     return first.status === 410 ? request(`numbers/${id}/${head}`) : first;
   };
-  const isThere = { weights: true, carried: !("carried" in whyNot), neurons: neuron.size > 0 };
+  const isThere = { weights: true, carried: !("carried" in whyNot), neurons: neurons > 0 };
   return {
     has: (name) => isThere[name.split("-")[0]] ?? name in known,
     async text(name) {

@@ -5,11 +5,11 @@ function neuronView() {
   const [neurons, weights, mask] = [neuronsOf(head), numbersOf(head, "weight"), maskOf(head)];
   if ([neurons, weights, mask].includes(undefined)) return undefined;
   if (!neurons) {
-    const why = `No neurons to show for head ${head.name}: ${facts.neuron.whyNone}.`;
+    const why = `No neurons to show for head ${head.name}: ${facts.whyNot.neurons}.`;
     return html`<p class="notice" id="neuron-notice">${why}</p>`;
   }
-  const [query, size] = [shownQuery(), facts.neuron.size];
-  const scaling = facts.neuron.scaling[Math.floor(head.index / HEADS)];
+  const [query, size] = [shownQuery(), facts.neurons];
+  const scaling = facts.scaling[Math.floor(head.index / HEADS)];
   const q = neurons.query.subarray(query * size, (query + 1) * size);
   const rows = rowsOf(query, q, scaling, { neurons, weights, mask });
   const [largestK, largestProduct] = [peak(neurons.key), Math.max(...rows.map(({ products }) => peak(products)))];
@@ -46,7 +46,7 @@ function shownQuery() {
 
 /** Every number of the view: for each key its neurons, their products with the query's, the sum, and the weight. */
 function rowsOf(query, q, scaling, { neurons, weights, mask }) {
-  const size = facts.neuron.size;
+  const size = facts.neurons;
   const rows = tokensOn("k").map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
