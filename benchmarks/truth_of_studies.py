@@ -241,7 +241,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         for name, changed_scores in scores_by_change.items():
             changed = changed_scores[head][pattern]
             expected |= {name: changed.mean(), f"{name}_se": changed.se, f"{name}_fall_se": score.se_beside(changed)}
-        expected |= _explain_neurons(
+        expected |= explain_neurons(
             inputs, [rows[pattern] for rows in targets], [of_heads[head] for of_heads in vectors]
         )
         tally.row(row, f"{head} {pattern}", **expected)
@@ -269,7 +269,7 @@ def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
     return found
 
 
-def _explain_neurons(
+def explain_neurons(
     inputs: Sequence[Input], targets: Sequence[Mapping[int, Mapping[int, float]]], vectors: Sequence[Vectors]
 ) -> dict[str, float]:
     """Effective neurons, stability and sign agreement of one head on one pattern."""

@@ -4,33 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_results import ABOVE, PATTERNS, SIGNATURE, WINNERS, labels_of, result_of
+from small_results import ABOVE, PATTERNS, SIGNATURE, WINNERS, labels_of, ranking_of, result_of
 
 from attnscan.errors import OptionError
-from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores, ScoreTable, best_first
-from attnscan.results.terms import Grid, Head, Reading, Scored
+from attnscan.results.scores import ScoreTable, best_first
+from attnscan.results.terms import Head, Reading
 
 NAN = float("nan")
 FIRST = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
-
-
-def _ranking(
-    se_between: float | None,
-    ranked_by: list[float] | None = None,
-    scores: tuple[float, float, float] = (0.5, 0.49, 0.2),
-) -> HeadScores:
-    """Three heads of one layer, scored for one pattern by 10 pairs; all differences are as uncertain."""
-    score = np.array(scores).reshape(1, 3, 1)
-    residual = None if se_between is None else se_between / 2**0.5 * np.eye(3)[:, None, :, None]
-    counts = np.full((1, 3, 1), 40), np.full((1, 3, 1), 10), np.full((1, 3, 1), 10.0)
-    rest = (np.full_like(score, 0.01), *counts, np.ones_like(score), 0 * score)
-    table = ScoreTable(score, np.full_like(score, 0.1), *rest, residual)
-    told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)), Grid((1, 3)))
-    if ranked_by is None:
-        return HeadScores(SIGNATURE, {"weight": told})
-    other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))
-    return HeadScores(SIGNATURE, {"weight": told}, ranked_by=replace(told, words_only=other))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +25,7 @@ def _ranking(
 def test_a_head_without_a_score_has_no_rank(
     scores: tuple[float, float, float], ranked_by: list[float] | None, order: list[int]
 ) -> None:
-    ranking = _ranking(0.5, ranked_by, scores)
+    ranking = ranking_of(scores, ranked_by=ranked_by)
     assert ranking.order("next-word").tolist() == order
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
@@ -55,21 +36,21 @@ def test_a_head_without_a_score_has_no_rank(
 
 def test_leads_are_sure_beyond_their_own_interval() -> None:
     """By t with 9 degrees of freedom, 2.26 errors."""
-    leads = _ranking(0.01).leads("next-word")
+    leads = ranking_of(error=0.01).leads("next-word")
     assert leads.difference.tolist() == pytest.approx([0.01, 0.29])
     assert leads.sure.tolist() == [False, True]
-    assert _ranking(0.01 / 2.27).leads("next-word").sure.all()
-    unknown = _ranking(None).leads("next-word")  # without residuals
+    assert ranking_of(error=0.01 / 2.27).leads("next-word").sure.all()
+    unknown = ranking_of(error=None).leads("next-word")  # without residuals
     assert np.isnan(unknown.se).all() and not unknown.sure.any()
 
 
 def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
-    ranking = _ranking(0.01, ranked_by=[0.3, 0.6, 0.2])
+    ranking = ranking_of(ranked_by=[0.3, 0.6, 0.2])
     assert ranking.order("next-word").tolist() == [1, 0, 2]
     frame = ranking.to_frame()
     assert frame["score"].tolist() == [0.49, 0.5, 0.2]
     assert ranking.leads("next-word").difference.tolist() == pytest.approx([-0.01, 0.3])
-    assert frame.attrs["split"] and not _ranking(0.01).to_frame().attrs["split"]
+    assert frame.attrs["split"] and not ranking_of().to_frame().attrs["split"]
 
 
 def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:

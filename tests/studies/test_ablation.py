@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
-from toy import save_toy_bert
+from toy import VOCABULARY, save_toy_bert
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
 
@@ -244,8 +245,6 @@ def test_whatever_is_asked_for(heads: list[Head], barred: list[Head], draws: int
 
 
 def _config(**more: object) -> BertConfig:
-    from toy import VOCABULARY
-
     torch.manual_seed(3)
     small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
     return BertConfig(vocab_size=len(VOCABULARY), max_position_embeddings=40, initializer_range=0.8, **small, **more)
@@ -273,8 +272,6 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
 
 
 def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], off: bool) -> torch.Tensor:
-    from copy import deepcopy
-
     whole = deepcopy(whole)
     if off:
         for layer in whole.bert.encoder.layer:  # type: ignore[union-attr]

@@ -1,15 +1,16 @@
-"""What sets two models apart, by construction; and which heads of one are alike, by a plain loop."""
+"""What sets two models apart, by construction; and which heads of one are alike, by their rows."""
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from by_loops import Measured, Score
 from numpy.testing import assert_allclose
+from scipy.special import rel_entr
 from toy import AFTER, BEFORE, PAIRS, save_toy_bert
 
 from attnscan.errors import InputError, ModelError, TooLongError
@@ -34,12 +35,6 @@ def _difference(found: Comparison, pattern: str) -> np.ndarray:
     return found.of(pattern)["difference"].to_numpy().reshape(found.grid.shape)
 
 
-def _extremes(found: Comparison, pattern: str) -> tuple[str, str]:
-    """The heads that rise and fall most, of those that survive."""
-    surviving = found.of(pattern).query("survives")["difference"]
-    return found.grid[surviving.idxmax()].name, found.grid[surviving.idxmin()].name
-
-
 def _options(model: Path | str, **more: Any) -> ScanOptions:
     measured = tuple(pattern for pattern in PATTERNS if pattern.target is not None)
     return ScanOptions(model=str(model), predictive="off", patterns=measured, **more)
@@ -62,23 +57,18 @@ def _compared(
         return compare(scanner, rival, _read(pairs), match)
 
 
-@dataclass(frozen=True)
-class _Told:
-    """A relation that is written down."""
+def _told(*pairs: str) -> Relation:
+    """A relation that is written down, for inputs of which every token is a unit."""
+    related_words = {frozenset(pair.split()) for pair in pairs}
 
-    pairs: frozenset[frozenset[str]]
-
-    def related(self, inputs: Sequence[Units]) -> torch.Tensor:
-        """For inputs of which every token is a unit."""
+    def related(inputs: Sequence[Units]) -> torch.Tensor:
         found = torch.zeros(len(inputs), *[max(len(tokens) for tokens, *_ in inputs)] * 2, dtype=torch.bool)
         for row, (tokens, *_) in zip(found, inputs, strict=True):
-            own = [[frozenset((a, b)) in self.pairs for b in tokens] for a in tokens]
-            row[: len(tokens), : len(tokens)] = torch.tensor(own)
+            for i, j in np.ndindex(len(tokens), len(tokens)):
+                row[i, j] = frozenset((tokens[i], tokens[j])) in related_words
         return found
 
-
-def _told(*pairs: str) -> Relation:
-    return _Told(frozenset(frozenset(pair.split()) for pair in pairs)).related
+    return related
 
 
 @pytest.mark.parametrize("match", ["place", "nearest"])
@@ -117,8 +107,9 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
     found = _compared(before, after)
     difference = _difference(found, "delimiter")
     assert difference[1, 2] > 0.5 and difference[0, 0] == 0
-    rises, falls = _extremes(found, "delimiter")
-    assert rises in ("0-3", "1-2") and falls == "0-1"
+    surviving = found.of("delimiter").query("survives")["difference"]
+    rises, falls = found.grid[surviving.idxmax()], found.grid[surviving.idxmin()]
+    assert rises in (Head(0, 3), Head(1, 2)) and falls == Head(0, 1)
     changed = {head for heads in found.changed.values() for head in heads}
     assert changed == {Head(0, 1), Head(0, 3), Head(1, 0), Head(1, 1), Head(1, 2), Head(1, 3)}
     assert Head(1, 2) in found.changed["previous-word", "delimiter"]
@@ -162,24 +153,17 @@ def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: 
 
 def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, after: Path) -> None:
     found = _compared(before, after, special="in")
-    sums: list[dict[int, dict[str, np.ndarray]]] = [{}, {}]
-    for model, kept in zip((before, after), sums, strict=True):
+    sums = []  # of each model and pair. Shape: [weight or n, layer, head, pattern]
+    for model in (before, after):
         with Scanner(_options(model)) as scanner:
-            for number, pair in enumerate(PAIRS):
-                kept[number] = dict(scanner.score([scanner.encode(pair)]))
-    weight, n = (
-        np.array([[kept[k][f"every_key.{name}"][0] for k in range(4)] for kept in sums]) for name in ("weight", "n")
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores = weight.sum(1) / n.sum(1)
-        linear = (weight - scores[:, None] * n) / n.sum(1)[:, None]
-        pairs = (n[0] > 0).sum(0)
-        se = np.sqrt(pairs / (pairs - 1) * ((linear[1] - linear[0]) ** 2).sum(0))
-    difference = np.stack([_difference(found, pattern) for pattern in found.patterns], -1)
-    assert_allclose(difference, scores[1] - scores[0], atol=1e-9)
-    enough = ~np.isnan(found.se)
-    assert enough.any()
-    assert_allclose(found.se[enough], se[enough], atol=1e-7)
+            of_pairs = [scanner.score([scanner.encode(pair)]) for pair in PAIRS]
+        sums.append([np.stack([of_pair[f"every_key.{name}"][0] for name in ("weight", "n")]) for of_pair in of_pairs])
+    for place in np.ndindex(found.se.shape):
+        ours, theirs = (Score([Measured(*of_pair[:, *place]) for of_pair in of_model]) for of_model in sums)
+        difference = _difference(found, found.patterns[place[-1]])[place[:2]]
+        assert difference == pytest.approx(theirs.mean() - ours.mean(), abs=1e-9, nan_ok=True)
+        assert found.se[place] == pytest.approx(ours.se_beside(theirs), abs=1e-7, nan_ok=True)
+    assert not np.isnan(found.se).all()
 
 
 def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, after: Path, tmp_path: Path) -> None:
@@ -202,15 +186,10 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, afte
 
 def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
     smaller = save_toy_bert(tmp_path, 1, 4, {(0, 2): "next-word"})
-    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; match='nearest'"):
+    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; pass match='nearest'"):
         _compared(before, smaller)
     found = _compared(before, smaller, "nearest")
     assert found.matched.shape == (2, 4, 2) and tuple(found.matched[0, 0]) == (0, 2)
-
-
-def test_other_tokens_cannot_be_matched_by_weights(before: Path, bundled_dir: Path) -> None:
-    with pytest.raises(ModelError, match="use different tokens"):
-        _compared(before, bundled_dir, "nearest")
 
 
 ALIKE = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
@@ -237,30 +216,19 @@ def alike(scanner: Scanner) -> Similarity:
     return similar(scanner, _records(), queries=100)
 
 
-def _loop(scanner: Scanner) -> np.ndarray:
-    """Every two heads, one query at a time. Shape: [head, head]."""
-    total, n = np.zeros((8, 8)), 0
+def test_divergences_are_those_of_rows_of_weights(scanner: Scanner, alike: Similarity) -> None:
+    """Of each row, half the relative entropies of both heads' to the mean of both."""
+    total, count = np.zeros((8, 8)), 0
     for pair in SOME_PAIRS:
         encoded, keeper = scanner.encode(pair), AttentionKeeper()
         scanner.score([encoded], observers=[keeper])
-        weights = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1).astype(float)
-        for query in (place for place, sentence in enumerate(encoded.sentence) if sentence >= 0):
-            n += 1
-            for a in range(8):
-                for b in range(8):
-                    p, q = weights[a, query], weights[b, query]
-                    mean = (p + q) / 2
-                    total[a, b] += _entropy(mean) - (_entropy(p) + _entropy(q)) / 2
-    return total / n
-
-
-def _entropy(row: np.ndarray) -> float:
-    return float(-sum(p * np.log(p) for p in row if p > 0))
-
-
-def test_divergences_are_those_of_a_plain_loop(scanner: Scanner, alike: Similarity) -> None:
-    assert_allclose(alike.divergence, _loop(scanner), atol=2e-6)
-    assert alike.queries == 9 + 6 + 5
+        words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
+        rows = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1)[:, words].astype(float)
+        mean = (rows[:, None] + rows[None]) / 2
+        total += (rel_entr(rows[:, None], mean) + rel_entr(rows[None], mean)).sum((-1, -2)) / 2
+        count += len(words)
+    assert_allclose(alike.divergence, total / count, atol=2e-6)
+    assert alike.queries == count == 9 + 6 + 5
 
 
 def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(alike: Similarity) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,19 @@ import pandas as pd
 import pytest
 import torch
 from ablated import saved_with_tokenizer
+from by_loops import targets
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
+from reference import Written
 from torch import Tensor
 from toy import save_toy_bert
+from truth_of_studies import explain_neurons
 from written import batch_of
 
 import attnscan
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import EncodedInput, Pair, Record
+from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.explanation import (
@@ -218,22 +220,17 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
 
 
 TEXT = "[CLS] a b a . [SEP] c a b [SEP]"
-BAG = [pattern.id for pattern in PATTERNS].index("bag-of-words")
 
 
-def _block(batch: EncodedBatch, query: Tensor, key: Tensor) -> AttentionBlock:
-    """One layer's only block, of queries and keys. Shape: each [batch, head, token, neuron]."""
-    visible = torch.ones(len(batch), query.shape[2], query.shape[2], dtype=torch.bool)
-    weights = torch.softmax(query @ key.transpose(2, 3), -1)
-    grid = Grid((1, query.shape[1]))
-    return AttentionBlock(grid, 0, slice(None), slice(None), weights, visible, query, key, 0.5, None)
-
-
-def _measured(query: Tensor, key: Tensor, batch: EncodedBatch | None = None, seed: int = 0) -> FloatArray:
-    """Shape: [measure, basis, layer, head, pattern]."""
-    batch = batch_of(*[TEXT] * len(query)) if batch is None else batch
+def _measured(query: Tensor, key: Tensor, seed: int = 0) -> FloatArray:
+    """Of one layer's only block. Shape: [measure, basis, layer, head, pattern]; queries and keys each
+    [batch, head, token, neuron].
+    """
+    batch = batch_of(*[TEXT] * len(query))
     scorer = NeuronScorer(Targets(batch, PATTERNS), seed)
-    scorer(_block(batch, query, key))
+    visible, every = torch.ones(len(batch), *query.shape[2:3] * 2, dtype=torch.bool), slice(None)
+    weights, grid = torch.softmax(query @ key.transpose(2, 3), -1), Grid((1, query.shape[1]))
+    scorer(AttentionBlock(grid, 0, every, every, weights, visible, query, key, 0.5, None))
     sums = scorer.sums()
     assert sums is not None
     with np.errstate(invalid="ignore"):
@@ -241,38 +238,25 @@ def _measured(query: Tensor, key: Tensor, batch: EncodedBatch | None = None, see
     return means
 
 
-def _plain(one: EncodedInput, target: FloatArray, query: FloatArray, key: FloatArray) -> tuple[float, float, float]:
-    """One input's effective neurons, stability and sign agreement on one pattern, in loops. Shape: [token, neuron]."""
-    effective, strongest, agree = [], [], []
-    words = [i for i, sentence in enumerate(one.sentence) if sentence >= 0]
-    for i in range(len(query)):
-        on, off = [j for j in range(len(key)) if target[i, j] > 0], [j for j in range(len(key)) if target[i, j] == 0]
-        if not on or not off:
-            continue
-        mean = sum(target[i, j] * key[j] for j in on) / sum(target[i, j] for j in on)
-        contrast = query[i] * (mean - sum(key[j] for j in off) / len(off))
-        effective.append(float(sum(abs(contrast)) ** 2 / sum(contrast**2)))
-        strongest.append(set(sorted(range(len(contrast)), key=lambda n: -abs(contrast[n]))[:4]))
-        sides = [[j for j in words if (one.sentence[j] == one.sentence[i]) == own] for own in (True, False)]
-        if i in words and all(sides):
-            inside, across = (sum(query[i][n] * key[j][n] for j in js for n in strongest[-1]) for js in sides)
-            agree.append(inside > 0 > across)
-    overlaps = [len(a & b) / len(a | b) for a, b in combinations(strongest, 2)]
-    return tuple(float(np.mean(each)) if each else np.nan for each in (effective, overlaps, agree))  # type: ignore[return-value]
+def _by_loops(pattern: str, query: Tensor, key: Tensor, every: int = 1) -> list[float]:
+    """Effective neurons, stability and sign agreement on one pattern of every so manyth query of TEXT.
+
+    Shape: `query` and `key` [token, neuron].
+    """
+    one = Written(TEXT.split(), batch_of(TEXT).inputs[0].sentence).seeing(None)
+    rows = {i: row for i, row in targets(one)[pattern].items() if i % every == 0}
+    return list(explain_neurons([one], [rows], [(query.double().numpy(), key.double().numpy())]).values())
 
 
 @pytest.mark.parametrize("size", [8, 32, 256])
 def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     """Two heads of one input, every pattern, own basis and rotated ones."""
-    batch = batch_of(TEXT)
-    rng = torch.Generator().manual_seed(size)
-    query, key = torch.randn(2, 1, 2, 10, size, generator=rng)
-    matrices = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))
+    query, key = torch.randn(2, 1, 2, 10, size, generator=torch.Generator().manual_seed(size))
     found, turns = _measured(query, key, seed=7), torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)
-    for head, (p, target), basis in product(range(2), enumerate(matrices), range(ROTATIONS + 1)):
-        turned = [(each[0, head].double() @ turns[basis, head].double()).numpy() for each in (query, key)]
-        expected = _plain(batch.inputs[0], target[0].double().numpy(), *turned)
-        assert_allclose(found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{PATTERNS[p].id} basis {basis}")
+    for head, (p, pattern), basis in product(range(2), enumerate(PATTERNS), range(ROTATIONS + 1)):
+        turned = (each[0, head].double() @ turns[basis, head].double() for each in (query, key))
+        expected = _by_loops(pattern.id, *turned)
+        assert_allclose(found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{pattern.id} basis {basis}")
 
 
 @pytest.mark.parametrize("size", [8, 64, 256])
@@ -290,9 +274,7 @@ def test_a_rotation_changes_no_logit(size: int) -> None:
 def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third of ten: of the words those at 3 and 6."""
     monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)
-    batch = batch_of(TEXT)
     query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))
-    target = Targets(batch, PATTERNS).of(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[BAG][0].double().numpy()
-    target[[row for row in range(10) if row % 3]] = 0
-    expected = _plain(batch.inputs[0], target, query[0, 0].double().numpy(), key[0, 0].double().numpy())
-    assert_allclose(_measured(query, key)[:, 0, 0, 0, BAG], expected, rtol=1e-4)
+    expected = _by_loops("bag-of-words", query[0, 0], key[0, 0], every=3)
+    place = [pattern.id for pattern in PATTERNS].index("bag-of-words")
+    assert_allclose(_measured(query, key)[:, 0, 0, 0, place], expected, rtol=1e-4)

@@ -74,6 +74,32 @@ def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0)
     return HeadScores(SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,))
 
 
+def ranking_of(
+    scores: Sequence[float] = (0.5, 0.49, 0.2),
+    *,
+    scored: Scored = Scored("next-word"),  # noqa: B008
+    pairs: int = 10,
+    error: float | None = 0.02,
+    ranked_by: Sequence[float] | None = None,
+) -> HeadScores:
+    """Heads of one layer by their scores on one pattern; each difference of two has the same error, or none is known.
+
+    With `ranked_by`, they are ranked by these scores, of other pairs.
+    """
+    score = np.array([[[each] for each in scores]])
+    counts = np.where(np.isnan(score), 0, pairs)
+    residual = None if error is None else error / 2**0.5 * np.eye(len(scores))[:, None, :, None]
+    numbers = 9 * counts, counts, counts.astype(float)
+    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
+    table = ScoreTable(score, np.full_like(score, 0.1), *rest)
+    by_pairs = Scores((scored,), table, table, np.ones((1, len(scores))), Grid((1, len(scores))))
+    result = HeadScores(replace(SIGNATURE, pairs_read=pairs), {"weight": by_pairs})
+    if ranked_by is None:
+        return result
+    other = replace(table, score=np.reshape(ranked_by, score.shape))
+    return replace(result, ranked_by=replace(by_pairs, words_only=other))
+
+
 def doing(layers: int, heads: int, kinds: int) -> HeadScores:
     """Heads that do so many things, four patterns first; all labels are unsure, the last head does nothing."""
     names, _ = habits_of(special=False)

@@ -7,13 +7,13 @@ from html import unescape
 import numpy as np
 import pytest
 from pages import made_up
-from small_results import SIGNATURE, table_of
+from small_results import SIGNATURE, ranking_of
 
 from attnscan import heads
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import HABITS, Scores
-from attnscan.results.terms import Grid, Head, Scored
+from attnscan.results.scores import HABITS
+from attnscan.results.terms import Head, Scored
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unscored
 from attnscan.views.notebook import heads_html
@@ -35,17 +35,12 @@ from attnscan.views.terminal.parts import render
 NAN = float("nan")
 
 
-def _eligible(words: int, of_others: int = 0) -> Scores:
-    """Two heads, one pattern: so many eligible words, and so many with special tokens removed."""
-    tables = (table_of([[0.5 if n else NAN]] * 2) for n in (words, of_others))
-    return Scores((Scored("predictive"),), *tables, np.ones((1, 2)), Grid((1, 2)))
-
-
 def test_why_no_head_has_a_score() -> None:
-    ranking = HeadScores(SIGNATURE, {"weight": _eligible(0)})
-    assert why_unscored(HeadScores(SIGNATURE, {"weight": _eligible(5, 5)}), "predictive") == ""
-    assert why_unscored(ranking, "predictive") == "switched off"
-    asked = replace(ranking, signature=replace(SIGNATURE, predictive="cpmi"))
+    scored = Scored("predictive")
+    none = ranking_of((NAN, NAN), scored=scored)
+    assert why_unscored(ranking_of((0.5, 0.5), scored=scored), "predictive") == ""
+    assert why_unscored(none, "predictive") == "switched off"
+    asked = replace(none, signature=replace(SIGNATURE, predictive="cpmi"))
     assert why_unscored(asked, "predictive") == "no word of these pairs is eligible"
 
 

@@ -3,19 +3,17 @@
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from drawn import random_weights
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_run import classify
-from small_results import SIGNATURE, WINNERS, doing, labels_of, result_of
+from small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_of, result_of
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores, ScoreTable
-from attnscan.results.terms import Grid, Reading, Scored
+from attnscan.results.terms import Reading, Scored
 from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
@@ -97,40 +95,23 @@ def test_no_head_that_follows_or_rests_is_said_in_words() -> None:
     assert "0 of 5 heads follow a pattern, and 5 follow none." in said and "rest" not in said
 
 
-def _ranking(
-    scored: Scored = Scored("next-word"),  # noqa: B008
-    scores: tuple[float, ...] = (0.5, 0.49, 0.2),
-    pairs: int = 12_345,
-    error: float = 0.02,
-) -> HeadScores:
-    """Heads of one layer, by so many pairs; every difference has the same error."""
-    score = np.array([[[each] for each in scores]])
-    counts = np.where(np.isnan(score), 0, pairs)
-    residual = error / 2**0.5 * np.eye(len(scores))[:, None, :, None]  # of each pair; each difference has the error
-    numbers = 9 * counts, counts, counts.astype(float)
-    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
-    table = ScoreTable(score, np.full_like(score, 0.1), *rest)
-    scores_of_heads = Scores((scored,), table, table, np.ones((1, len(scores))), Grid((1, len(scores))))
-    return HeadScores(replace(SIGNATURE, pairs_read=12_345), {"weight": scores_of_heads})
-
-
 def _best_screen(ranking: HeadScores, width: int = 80, top: int = 10) -> str:
     return render(best_heads_view(ranking, ranking.scores.patterns, top, width), width)
 
 
 def test_a_row_says_what_a_score_is_worth() -> None:
-    lines = _best_screen(_ranking()).splitlines()
+    lines = _best_screen(ranking_of(pairs=12_345)).splitlines()
     row = next(line for line in lines if line.startswith("0-0"))
     assert row.split()[:9] == ["0-0", "0.500", "0.480–0.520", "≈", "0.010", "0.100", "0.444", "111,105", "12,345"]
     assert next(line for line in lines if line.startswith("0-1")).split()[3] == "0.290"
     assert " self " not in lines[1]  # how much of a score is the word itself: of patterns of others alone
-    lines = _best_screen(_ranking(Scored("identical", of_others=True))).splitlines()
+    lines = _best_screen(ranking_of(scored=Scored("identical", of_others=True))).splitlines()
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
 
 
 def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_none() -> None:
     """Chance is 0.1, and the standard error 0.01: the interval of 0.118 holds chance, that of 0.13 does not."""
-    lines = _best_screen(_ranking(scores=(1.0, 0.55, 0.13, 0.118, 0.05)), 120).splitlines()
+    lines = _best_screen(ranking_of((1.0, 0.55, 0.13, 0.118, 0.05), pairs=12_345), 120).splitlines()
     assert [line.count("█") for line in lines if line.startswith("0-")] == [30, 15, 1, 0, 0]
 
 
@@ -142,12 +123,12 @@ def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_non
     ],
 )
 def test_that_no_head_does_it_or_not_all_are_listed_is_said(scores: tuple[float, ...], top: int, said: str) -> None:
-    assert said in " ".join(_best_screen(_ranking(scores=scores), top=top).split())
-    assert "--top" not in _best_screen(_ranking(scores=scores))
+    assert said in " ".join(_best_screen(ranking_of(scores), top=top).split())
+    assert "--top" not in _best_screen(ranking_of(scores))
 
 
 def test_a_split_ranking_says_by_which_pairs() -> None:
-    whole = _ranking()
+    whole = ranking_of(pairs=12_345)
     said = " ".join(_best_screen(replace(whole, ranked_by=whole.scores)).split())
     assert "Heads are ranked by 12,345 pairs; the scores are those of the other 12,345." in said
 
