@@ -140,7 +140,7 @@ def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, s
     if match == "place" and a.grid() != b.grid():
         raise ModelError(
             f"the two models have {a.grid()} and {b.grid()} heads, which have no places in common",
-            "pass --match nearest, which compares each head with the most similar one of the other model",
+            "pass --match nearest, which compares each head with the most similar one, in models of one tokenizer",
         )
     if a.relation is None or b.relation is None:
         return None, "only identical words count: --no-related."
