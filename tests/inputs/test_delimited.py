@@ -14,15 +14,14 @@ import pytest
 from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pair_files import AB, CD, HEADER, LINES, Make, gzipped, pairs_in, parquet
+from pair_files import HEADER, LINES, Make, gzipped, pairs_in, parquet
 
-from attnscan.errors import OptionError, PairsError
+from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.records import FileReading, Quoting
-from attnscan.inputs.sentence import Pair
 
 Table = list[tuple[str, ...]]
-READ_SO = "p.tsv: its cells are quoted, and are read so (--quoting none if the quotes are text)"
+READ_SO = "its cells are quoted, and are read so (--quoting none if the quotes are text)"
 
 
 def as_csv(table: Table, **style: Any) -> bytes:
@@ -35,11 +34,18 @@ def as_tsv(table: Table, end: str = "\n") -> bytes:
     return end.join("\t".join(row) for row in [("sentence_a", "sentence_b"), *table]).encode()
 
 
-def read(path: str, reading: FileReading = FileReading()) -> tuple[list[Pair], list[str]]:
-    """The pairs of a file, and what is told of it, without its directory."""
+def read(path: str, reading: FileReading = FileReading()) -> tuple[Table, list[str], list[str]]:
+    """The texts of a file's pairs, what is told of the file, and what is bad, without the file's directory."""
     notes: list[str] = []
-    pairs = [record.pair for record in read_pairs([path], reading, on_note=notes.append)]
-    return pairs, [note.removeprefix(f"{Path(path).parent}{os.sep}") for note in notes]
+    bad: list[InputError] = []
+    texts = [record.pair.texts for record in read_pairs([path], reading, bad.append, notes.append)]
+    assert all(note.startswith(f"{path}: ") for note in notes)
+    directory = f"{Path(path).parent}{os.sep}"
+    return (
+        texts,
+        [note.removeprefix(f"{path}: ") for note in notes],
+        [error.what.removeprefix(directory) for error in bad],
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,22 +99,22 @@ class TestHeader:
         line = "\t".join("z" for _ in first.split("\t"))
         for suffix, between in (("tsv", "\t"), ("csv", ",")):
             path = make(f"p.{suffix}", f"{first}\n{line}\n".replace("\t", between))
-            pairs, notes = read(path, FileReading(columns))
-            assert len(pairs) == 2 - names
+            texts, notes, bad = read(path, FileReading(columns))
+            assert len(texts) == 2 - names and not bad
             told = notes[0] if notes else ""
             if not names:
-                assert told.startswith(f"p.{suffix}: its first line looks like data") and "--header" in told
+                assert told.startswith("its first line looks like data") and "--header" in told
             assert bool(notes) == (not names or first.startswith("Sentence"))
 
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
         path = make("p.tsv", "Is it?\tNo.\nc\td\n")
-        assert read(path, FileReading(("1", "2"), header=True)) == ([CD], [])
-        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == ([AB, CD], [])
-        assert read(make("q.txt", "text\nc\n"), FileReading(header=True)) == ([Pair("c")], [])
+        assert read(path, FileReading(("1", "2"), header=True)) == ([("c", "d")], [], [])
+        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == ([("a", "b"), ("c", "d")], [], [])
+        assert read(make("q.txt", "text\nc\n"), FileReading(header=True)) == ([("c",)], [], [])
 
     def test_without_names_columns_are_numbers(self, make: Make) -> None:
         path = make("p.csv", "1,a,b\n2,c,d,e\n")
-        assert read(path, FileReading(("2", "3"), header=False)) == ([AB, CD], [])
+        assert read(path, FileReading(("2", "3"), header=False)) == ([("a", "b"), ("c", "d")], [], [])
         for reading, why in (
             (FileReading(header=False), "the columns are '1', '2', '3', and none is known"),
             (FileReading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
@@ -116,13 +122,13 @@ class TestHeader:
             with pytest.raises(PairsError, match=why) as caught:
                 read(path, reading)
             assert "--columns" in caught.value.remedy and caught.value.what.startswith(path)
-        with pytest.raises(PairsError, match="its number of fields is 1, where 3 are expected"):
-            read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))
+        bad = read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))[2]
+        assert bad == ["q.csv:2: its number of fields is 1, where 3 are expected"]
 
 
 def test_commas_come_first(make: Make) -> None:
-    assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([Pair("a")], [])
-    assert read(make("q.csv", "text\na; b\n")) == ([Pair("a; b")], [])
+    assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([("a",)], [], [])
+    assert read(make("q.csv", "text\na; b\n")) == ([("a; b",)], [], [])
 
 
 class TestQuoting:
@@ -140,24 +146,24 @@ class TestQuoting:
     )
     def test_by_its_looks(self, make: Make, rows: Sequence[str], quoted: bool) -> None:
         path = make("p.tsv", "\n".join(["sentence1\tsentence2", "x\ty", *rows]) + "\n")
-        pairs, notes = read(path)
-        as_csv = csv.reader(io.StringIO("\n".join(rows)), delimiter="\t")
-        cells = as_csv if quoted else (row.split("\t") for row in rows)
-        assert pairs == [Pair("x", "y"), *(Pair(*row) for row in cells)]
+        texts, notes, _ = read(path)
+        parsed = csv.reader(io.StringIO("\n".join(rows)), delimiter="\t")
+        cells = parsed if quoted else (row.split("\t") for row in rows)
+        assert texts == [("x", "y"), *map(tuple, cells)]
         assert (READ_SO in notes) == quoted
 
     @pytest.mark.parametrize(("row", "is_told"), [('"a"\tb', True), ('"a" b\tc', False)])  # which CSV cannot be
     def test_quotes_that_are_read_as_text_are_told_once(self, make: Make, row: str, is_told: bool) -> None:
-        pairs, notes = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n{row}\n"))
-        assert pairs[1:] == [Pair(*row.split("\t"))] * 2
-        assert notes == ["p.tsv: quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
+        texts, notes, _ = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n{row}\n"))
+        assert texts[1:] == [tuple(row.split("\t"))] * 2
+        assert notes == ["quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
 
     @pytest.mark.parametrize("quoting", ["csv", "none"])
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make, quoting: Quoting) -> None:
         content = 'text1\ttext2\n"a"\t"b ""c"""\n'
-        expected = Pair("a", 'b "c"') if quoting == "csv" else Pair('"a"', '"b ""c"""')
+        expected = ("a", 'b "c"') if quoting == "csv" else ('"a"', '"b ""c"""')
         for name, written in (("p.tsv", content), ("p.csv", content.replace("\t", ","))):
-            assert read(make(name, written), FileReading(quoting=quoting)) == ([expected], [])
+            assert read(make(name, written), FileReading(quoting=quoting)) == ([expected], [], [])
 
     CELLS = st.text(st.sampled_from(list('ab "\t\n,')), min_size=1, max_size=6).filter(str.strip)
 
@@ -176,27 +182,16 @@ class TestQuoting:
         else:
             table = [row for row in table if not set("\t\n") & set("".join(row))]
             path.write_bytes(as_tsv(table))
-        notes: list[str] = []
-        bad: list[PairsError] = []
-        pairs = [record.pair.texts for record in read_pairs([str(path)], FileReading(), bad.append, notes.append)]
-        assert pairs == table or notes or bad
+        texts, notes, bad = read(str(path))
+        assert texts == table or notes or bad
         if quoted:
-            assert pairs == table or bad or not notes[0].endswith(READ_SO.partition(": ")[2])
+            assert texts == table or bad or notes[0] != READ_SO
 
 
 LATIN = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
 GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
 GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
 BYTE = "character 2 is a byte that is not UTF-8, or half of one"
-
-
-def read_in(path: str, encoding: str | None = None) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
-    """The pairs, what was told, and what was bad, without the file's name."""
-    notes: list[str] = []
-    bad: list[PairsError] = []
-    records = read_pairs([path], FileReading(encoding=encoding), bad.append, notes.append)
-    texts = [record.pair.texts for record in records]
-    return texts, [note.partition(": ")[2] for note in notes], [error.what.rpartition("/")[2] for error in bad]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +212,7 @@ def test_the_same_pairs_in_every_encoding(
     make: Make, name: str, codec: str, asked: str | None, notes: list[str]
 ) -> None:
     written = as_csv(GERMAN) if "csv" in name else as_tsv(GERMAN, "\r\n")
-    assert read_in(make(name, written.decode().encode(codec)), asked) == (GERMAN, notes, [])
+    assert read(make(name, written.decode().encode(codec)), FileReading(encoding=asked)) == (GERMAN, notes, [])
 
 
 @pytest.mark.parametrize(
@@ -233,7 +228,7 @@ def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked:
     good, last = HEADER + "x,y\n" + ("Gras,b\n" if codec == "ascii" else "Größe,b\n"), "e,f\n"
     mark = b"\xff\xfe" if codec.startswith("utf-16") else b""
     path = make("p.csv", mark + good.encode(codec) + line + last.encode(codec))
-    texts, notes, bad = read_in(path, asked)
+    texts, notes, bad = read(path, FileReading(encoding=asked))
     assert [pair[1] for pair in texts] == ["y", "b", "f"] and notes == []
     assert bad == [f"p.csv:4: sentence B is not valid Unicode: its {why}"]
 
@@ -250,8 +245,8 @@ def test_any_table_comes_back_from_its_encoding(
 ) -> None:
     path: Path = tmp_path_factory.getbasetemp() / "p.tsv"
     path.write_bytes(content := as_tsv(pairs, "\r\n").decode().encode(codec))
-    assert read_in(str(path), codec) == (pairs, [], [])
-    texts, notes, bad = read_in(str(path))
+    assert read(str(path), FileReading(encoding=codec)) == (pairs, [], [])
+    texts, notes, bad = read(str(path))
     as_utf8 = content.decode("utf-8", "ignore").isascii()
     assert (texts == pairs and not bad) or (codec == "cp1252" and not as_utf8), (texts, notes, bad)
 

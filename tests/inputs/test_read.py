@@ -163,25 +163,24 @@ class TestBadRecords:
         assert errors == [f"{name}: {counted} {number}: {why}" for number, why in bad.items()]
 
 
-class TestJsonDocuments:
-    @pytest.mark.parametrize(
-        ("content", "pairs"),
-        [
-            ('[{"text1": "a", "text2": "b"}, {"text2": "d", "text1": "c"}]', [AB, CD]),
-            ('\ufeff [ {"text1": "a", "text2": "b"} ] \n', [AB]),
-            ('[["a", "b"], ["c", "d"]]', [AB, CD]),
-            ('["a", "c"]', [Pair("a"), Pair("c")]),
-            ('{"text1": "a",\n "text2": "b"}', [AB]),
-            ('\ufeff{"text1": "a", "text2": "b"}\n\n{"text1": "c", "text2": "d"}', [AB, CD]),
-            ('{"text1": ["a", "c"], "text2": ["b", "d"]}', [AB, CD]),
-            ('{"text1": {"0": "a", "1": "c"}, "text2": {"1": "d", "0": "b"}}', [AB, CD]),
-            ('{"n": 1, "rows": [{"text": "a"}]}', [Pair("a")]),
-            ("[]", []),
-            ("", []),
-        ],
-    )
-    def test_every_layout(self, make: Make, content: str, pairs: list[Pair]) -> None:
-        assert pairs_in(make("p.json", content)) == pairs
+@pytest.mark.parametrize(
+    ("content", "pairs"),
+    [
+        ('[{"text1": "a", "text2": "b"}, {"text2": "d", "text1": "c"}]', [AB, CD]),
+        ('\ufeff [ {"text1": "a", "text2": "b"} ] \n', [AB]),
+        ('[["a", "b"], ["c", "d"]]', [AB, CD]),
+        ('["a", "c"]', [Pair("a"), Pair("c")]),
+        ('{"text1": "a",\n "text2": "b"}', [AB]),
+        ('\ufeff{"text1": "a", "text2": "b"}\n\n{"text1": "c", "text2": "d"}', [AB, CD]),
+        ('{"text1": ["a", "c"], "text2": ["b", "d"]}', [AB, CD]),
+        ('{"text1": {"0": "a", "1": "c"}, "text2": {"1": "d", "0": "b"}}', [AB, CD]),
+        ('{"n": 1, "rows": [{"text": "a"}]}', [Pair("a")]),
+        ("[]", []),
+        ("", []),
+    ],
+)
+def test_every_layout_of_json(make: Make, content: str, pairs: list[Pair]) -> None:
+    assert pairs_in(make("p.json", content)) == pairs
 
 
 def test_the_first_visible_sheet_is_read(make: Make) -> None:

@@ -151,50 +151,38 @@ def test_a_line_belongs_to_the_record_of_its_number(
         Alignments.read(tmp_path / "none")
 
 
-def line(number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_") -> str:
-    return f"{number}\t{form}\t_\t{upos}\t_\t_\t{head}\t{deprel}\t_\t{misc}"
+def row(number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_") -> str:
+    return f"{number}\t{form}\t_\t{upos}\t_\t_\t{head}\t{deprel}\t_\t{misc}\n"
 
 
-def block(text: str | None, *lines: str, more: str = "") -> str:
+def block(text: str | None, *words: str, more: str = "") -> str:
+    """A sentence of a treebank; of each word, what `row` takes, between spaces."""
     said = "" if text is None else f"# text = {text}\n"
-    return more + said + "\n".join(lines) + "\n\n"
+    return more + said + "".join(row(*word.split()) for word in words) + "\n"
 
 
-GLUED = "SpaceAfter=No"
 LATIN = block(
     "Il parle du chat.",
-    line("1", "Il", "2", "nsubj", "PRON"),
-    line("2", "parle", "0", "root", "VERB"),
-    line("3-4", "du"),
-    line("3", "de", "5", "case", "ADP"),
-    line("4", "le", "5", "det", "DET"),
-    line("5", "chat", "2", "obl", "NOUN", GLUED),
-    line("5.1", "parle", "_", "_"),
-    line("6", ".", "2", "punct", "PUNCT"),
+    "1 Il 2 nsubj PRON",
+    "2 parle 0 root VERB",
+    "3-4 du",
+    "3 de 5 case ADP",
+    "4 le 5 det DET",
+    "5 chat 2 obl NOUN SpaceAfter=No",
+    "5.1 parle _ _",
+    "6 . 2 punct PUNCT",
     more="# newdoc id = d1\n# sent_id = s1\n",
 )
-CYRILLIC = block(
-    "Кошка спит.",
-    line("1", "Кошка", "2", "nsubj"),
-    line("2", "спит", "0", "root", misc=GLUED),
-    line("3", ".", "2", "punct"),
-)
+CYRILLIC = block("Кошка спит.", "1 Кошка 2 nsubj", "2 спит 0 root X SpaceAfter=No", "3 . 2 punct")
 HAN = block(
     None,
-    line("1", "我", "2", "nsubj", misc=GLUED),
-    line("2", "爱", "0", "root", misc=f"Gloss=love|{GLUED}"),
-    line("3", "猫", "2", "obj", misc=GLUED),
-    line("4", "。", "2", "punct"),
+    "1 我 2 nsubj X SpaceAfter=No",
+    "2 爱 0 root X Gloss=love|SpaceAfter=No",
+    "3 猫 2 obj X SpaceAfter=No",
+    "4 。 2 punct",
     more="# newdoc\n# text_en = I love cats.\n",
 )
-ARABIC = block(
-    "وقال الرجل.",
-    line("1-2", "وقال"),
-    line("1", "و", "2", "cc"),
-    line("2", "قال", "0", "root"),
-    line("3", "الرجل", "2", "nsubj", misc=GLUED),
-    line("4", ".", "2", "punct"),
-)
+ARABIC = block("وقال الرجل.", "1-2 وقال", "1 و 2 cc", "2 قال 0 root", "3 الرجل 2 nsubj X SpaceAfter=No", "4 . 2 punct")
 TREEBANK = LATIN + CYRILLIC + HAN + ARABIC
 SPANS = [
     [(0, 2), (3, 8), (9, 11), (11, 11), (12, 16), (16, 17)],  # "du" is neither "de" nor "le": the first has it
@@ -228,27 +216,15 @@ class TestReader:
     @pytest.mark.parametrize(
         ("content", "where", "why"),
         [
-            (block("a b", "1\ta\t_\tX\t_\t_\t0\troot\t_"), 2, "its number of columns is 9, where CoNLL-U has 10"),
-            (block("a b", line("1", "a", "2", "x"), line("2", "b", "1", "x")), 2, "0 words have the head 0"),
-            (
-                block("a b c", line("1", "a", "0", "root"), line("2", "b", "3", "x"), line("3", "c", "2", "x")),
-                3,
-                "the heads of words 2, 3 go in a circle",
-            ),
-            (block("a", line("1", "a", "2", "x")), 2, "the head of word 1 ('a') is '2', and words are 1 to 1"),
-            (
-                block("a b", line("1", "a"), line("2", "b")),
-                2,
-                "the head of word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees",
-            ),
-            (
-                block("a c", line("1", "a", "0", "root"), line("2", "b", "1", "x")),
-                3,
-                "the form is 'b', and the text goes on with 'c'",
-            ),
-            (block("a b", line("1", "a", "0", "root")), 2, "the text goes on with 'b' after all forms"),
-            (block("a", line("2", "a", "0", "root")), 2, "its number is '2', where word 1 follows"),
-            (block("a", line("1-2", "a"), line("1", "a", "0", "root")), 3, "without those of its last token"),
+            ("# text = a b\n1\ta\t_\tX\t_\t_\t0\troot\t_\n\n", 2, "its number of columns is 9, where CoNLL-U has 10"),
+            (block("a b", "1 a 2 x", "2 b 1 x"), 2, "0 words have the head 0"),
+            (block("a b c", "1 a 0 root", "2 b 3 x", "3 c 2 x"), 3, "the heads of words 2, 3 go in a circle"),
+            (block("a", "1 a 2 x"), 2, "the head of word 1 ('a') is '2', and words are 1 to 1"),
+            (block("a b", "1 a", "2 b"), 2, "word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees"),
+            (block("a c", "1 a 0 root", "2 b 1 x"), 3, "the form is 'b', and the text goes on with 'c'"),
+            (block("a b", "1 a 0 root"), 2, "the text goes on with 'b' after all forms"),
+            (block("a", "2 a 0 root"), 2, "its number is '2', where word 1 follows"),
+            (block("a", "1-2 a", "1 a 0 root"), 3, "without those of its last token"),
             ("# sent_id = 1\n\n", 1, "ends without words"),
         ],
     )
@@ -257,6 +233,6 @@ class TestReader:
         assert f"t.conllu:{where}: " in error.what and why in error.what
 
     def test_bad_sentences_are_left_out(self, make: Make) -> None:
-        good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", line("1", "x", "0", "root")) + HAN))
+        good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", "1 x 0 root") + HAN))
         assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
         assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
