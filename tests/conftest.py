@@ -71,6 +71,13 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, where commands are run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _loaded_models() -> Iterator[LoadedModels]:
     """What commands and functions load, they get from here."""

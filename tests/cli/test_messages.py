@@ -78,16 +78,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("typed", "code", "said"), REFUSED, ids=[typed for typed, *_ in REFUSED])
-def test_what_makes_no_sense_is_refused_in_a_line(
-    typed: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    saved_weights(tmp_path / "w.npz", ["[CLS]", "the", "cat", "[SEP]"])
+def test_what_makes_no_sense_is_refused_in_a_line(typed: str, code: int, said: str, place: Path) -> None:
+    saved_weights(place / "w.npz", ["[CLS]", "the", "cat", "[SEP]"])
     with served_for_a_moment():
         done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(typed), input="\n")
     assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr
     assert done.stderr.startswith("attnscan: ") and done.stderr.count("\n") == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"w.npz"}
+    assert {path.name for path in place.iterdir()} == {"w.npz"}
 
 
 ONE, MANY = '"the cat sat" --predictive off', "--pairs p.csv --predictive off"
@@ -131,7 +128,7 @@ FOLLOWED = [  # a wrong command, words of its message, and what it says to do
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("remedies")
     save_toy_bert(directory / "toy", 2, 3, {(0, 0): "next-word", (1, 1): "previous-word"})
     (directory / "p.csv").write_text("sentence_a,sentence_b\n" + "the cat sat,a dog ran\na cat ran,the dog sat\n" * 3)
@@ -141,11 +138,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("wrong", "words", "right"), FOLLOWED, ids=lambda value: value)
 def test_a_remedy_works_when_it_is_followed(
-    wrong: str, words: str, right: str, place: Path, monkeypatch: pytest.MonkeyPatch
+    wrong: str, words: str, right: str, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(prepared)
     for name in ("s", "e.parquet", "w.npz"):
-        (place / name).unlink(missing_ok=True)
+        (prepared / name).unlink(missing_ok=True)
     runner = CliRunner(env={"ATTNSCAN_MODEL": "./toy", "COLUMNS": "80"})
     refused = runner.invoke(app, shlex.split(wrong))
     assert refused.exit_code in (1, 2) and refused.stderr.count("\n") == 1 and words in refused.stderr, refused.stderr

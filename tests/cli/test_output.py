@@ -39,10 +39,8 @@ def given_where(**given: Any) -> dict[str, Any]:
         (given_where(csv=True, output=Path("x")), Output("csv", Path("x"))),
     ],
 )
-def test_where_the_result_goes(
-    given: dict[str, Any], expected: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("place")
+def test_where_the_result_goes(given: dict[str, Any], expected: Output) -> None:
     assert output_of(given) == expected == output_of(given, draws=True)
 
 
@@ -99,21 +97,18 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
         "classify --weights w.npz -o w.npz",
     ],
 )
-def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
-    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(typed: str, place: Path) -> None:
     """The files are no weights or the like: nothing gets as far as to read them."""
-    monkeypatch.chdir(tmp_path)
     Path("more").mkdir()
     for name in ("pairs.csv", "trees.conllu", "w.npz", "links.txt", "mine.py", "more/x.tsv"):
         Path(name).write_text("of the user")
     Path("to-pairs.json").symlink_to("pairs.csv")
     Path("same.html").hardlink_to("w.npz")
-    before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
-    done = CliRunner().invoke(app, shlex.split(typed.format(place=tmp_path)))
+    before = {path: path.lstat().st_ino for path in place.rglob("*")}
+    done = CliRunner().invoke(app, shlex.split(typed.format(place=place)))
     assert (done.exit_code, done.stdout) == (2, "")
     assert "is named twice, and would be overwritten" in done.stderr
-    assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
+    assert {path: path.lstat().st_ino for path in place.rglob("*")} == before
     assert all(path.read_text() == "of the user" for path in before if path.is_file())
 
 
@@ -144,7 +139,7 @@ SCREENS = [  # a command, what stands above its screen, and the command that sta
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a model of many heads, and pairs."""
     directory = tmp_path_factory.mktemp("screens")
     plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
@@ -157,10 +152,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize(("command", "above", "then"), SCREENS)
 def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
-    command: str, above: str, then: str, place: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, above: str, then: str, wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first ones say where to go on by a command that can be run, and that is not in files."""
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(wide)
     for width in (40, 60, 100):
         runner = CliRunner(env={"COLUMNS": str(width), "ATTNSCAN_MODEL": "./wide"})
         result = runner.invoke(app, shlex.split(command))
@@ -175,11 +170,8 @@ def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
     assert Path("screen.txt").read_text() == screen
 
 
-def test_the_next_command_reads_pairs_as_this_one_did(
-    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
+def test_the_next_command_reads_pairs_as_this_one_did(toy: str, place: Path) -> None:
+    (place / "p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
     given = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
     runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
     last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]

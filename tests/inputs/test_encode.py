@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from draws import draws
 from hypothesis import given, settings
@@ -14,13 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from transformers import PreTrainedTokenizerFast
+from written import input_of
 
 from attnscan.errors import InputError, SelectionError, TooLongError
 from attnscan.inputs.annotations import link_words
 from attnscan.inputs.batch import WholeWords, batches, collate, whole_words
 from attnscan.inputs.encode import bare, encode_pairs, notes_of, token_named
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, Sentence, Unit
-from attnscan.inputs.weights import SavedWeights, encode_tokens
 from attnscan.model.writing import encode_translations
 
 NO_LIMIT = 10**6
@@ -34,13 +33,6 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 def _encoded(tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "token") -> EncodedInput:
     return encode_pair(tokenizer, Pair(a, b), unit, NO_LIMIT, truncate=False)
-
-
-def _saved(tokens: str) -> SavedWeights:
-    """Even weights of tokens with spaces between, those in brackets special."""
-    names, length = tuple(tokens.split()), len(tokens.split())
-    even, special = np.full((1, 1, length, length), 1 / length, np.float32), tuple(name[0] in "[<" for name in names)
-    return SavedWeights(even, names, (0,) * length, special, (False,) * length)
 
 
 def _words(encoded: EncodedInput, sentence: int) -> list[str]:
@@ -213,15 +205,14 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
     [
         ("[CLS] straw ##berries ##s . [SEP]", ["[CLS]", "strawberriess", ".", "[SEP]"]),
         ("<s> straw berries Ġand Ġcat s . </s>", ["<s>", "strawberries", "Ġand", "Ġcats", ".", "</s>"]),
-        ("▁straw berries . ▁a <sep>", ["▁strawberries", ".", "▁a", "<sep>"]),
+        ("▁straw berries . ▁a </s>", ["▁strawberries", ".", "▁a", "</s>"]),
         ("[CLS] a ## b [SEP]", ["[CLS]", "a", "##", "b", "[SEP]"]),
         ("<s> straw@@ berries and @@ a </s>", ["<s>", "strawberries", "and", "@@", "a", "</s>"]),
         ("<s> straw berries</w> and</w> .</w> </s>", ["<s>", "strawberries</w>", "and</w>", ".</w>", "</s>"]),
     ],
 )
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
-    encoded = encode_tokens(_saved(tokens), "word")
-    assert list(encoded.units) == units
+    assert list(input_of(tokens, "word").units) == units
 
 
 def annotated(text: str, pattern: str = r"\w+|[^\w\s]") -> Sentence:

@@ -13,7 +13,6 @@ from draws import draws
 from hostile.runs import Trap
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from written import random_weights
 
 import attnscan
@@ -39,13 +38,6 @@ KINDS: Parts = {
     "decoder_tokens": np.array(["<pad>", "le"]),
     "predicted_tokens": np.array(["le", "</s>"]),
 }
-
-
-def changed(place: tuple[int, ...], value: float) -> NDArray[np.float32]:
-    """The good attention but for one number."""
-    attention = ATTENTION.copy()
-    attention[place] = value
-    return attention
 
 
 def saved_at(path: Path, start: Parts = GOOD, **changes: Any) -> Path:
@@ -129,7 +121,7 @@ MALFORMED: dict[str, tuple[Parts, str]] = {
     "not square": ({"attention": ATTENTION[:, :, :3]}, "3 queries and 4 keys"),
     "fewer tokens than keys": ({"tokens": TOKENS[:3], "special": None, "segments": None}, "there are 3 tokens"),
     "logits": ({"attention": ATTENTION * 3}, "is not softmax weights"),
-    "NaN": ({"attention": changed((1, 0, 0, 0), np.nan)}, "layer 1, head 0, query 0 sums to nan"),
+    "NaN": ({"attention": ATTENTION * [[[[1]]], [[[np.nan]]]]}, "layer 1, head 0, query 0 sums to nan"),
     "beyond float32": ({"attention": np.full((1, 1, N, N), 1e300)}, "sums to inf"),
     "negative": (
         {"attention": np.tile([1.5, -0.5, 0.0, 0.0], (1, 1, N, 1))},

@@ -18,10 +18,9 @@ MANY = ["--pairs", "pairs.txt", "--model", "bundled"]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pairs.txt").write_text("\n".join(SENTENCES))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def place(place: Path) -> Path:
+    (place / "pairs.txt").write_text("\n".join(SENTENCES))
+    return place
 
 
 def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(

@@ -25,11 +25,10 @@ class TestHead:
         return str(save_toy_bert(tmp_path_factory.mktemp("toys") / "toy", 2, 3, plan, carries=True))
 
     @pytest.fixture
-    def over(self, carrying: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-        monkeypatch.chdir(tmp_path)
+    def over(self, carrying: str, place: Path) -> tuple[str, ...]:
         verbs = ("sat", "ran", "went", "bought", "to", "on")
         rows = [f"the cat {verb} on the mat,a dog {verb} to the store" for verb in verbs]
-        Path("p.csv").write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
+        (place / "p.csv").write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
         return "--model", carrying, "--pairs", "p.csv"
 
     def test_a_row_a_head_and_all_of_it_as_json(self, over: tuple[str, ...]) -> None:

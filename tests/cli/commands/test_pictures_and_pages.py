@@ -159,10 +159,8 @@ class TestServe:
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             done = self.serve("--port", str(port), *BUNDLED)
-            assert (done.exit_code, done.stdout) == (1, "")
-            assert (
-                done.stderr == f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n"
-            )
+            line = f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n"
+            assert (done.exit_code, done.stdout, done.stderr) == (1, "", line)
         done = self.serve("--port", str(port), *BUNDLED)
         assert (match := self.URL.fullmatch(done.stdout.strip())) and match[1] == str(port) and done.exit_code == 0
 
@@ -190,19 +188,13 @@ class TestServe:
 
 
 @pytest.mark.parametrize(
-    ("command", "library", "line"),
-    [
-        ("plot", "matplotlib", "pictures need matplotlib, which is not installed; run: pip install 'attnscan[plot]'"),
-        (
-            "serve",
-            "uvicorn",
-            "attnscan serve needs uvicorn, which is not installed; run: pip install 'attnscan[serve]'",
-        ),
-    ],
+    ("command", "library", "what"),
+    [("plot", "matplotlib", "pictures need"), ("serve", "uvicorn", "attnscan serve needs")],
 )
 def test_without_a_library_one_line_says_how_to_get_it(
-    command: str, library: str, line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: str, library: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     done = refused(command, "A b.", *(("-o", str(tmp_path / "heads.svg")) if command == "plot" else BUNDLED))
-    assert (done.exit_code, done.output) == (1, f"attnscan: {line}\n")
+    line = f"attnscan: {what} {library}, which is not installed; run: pip install 'attnscan[{command}]'\n"
+    assert (done.exit_code, done.output) == (1, line)

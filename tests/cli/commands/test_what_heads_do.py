@@ -70,12 +70,9 @@ class TestClassify:
 
 
 @pytest.mark.parametrize("command", ["classify", "heads"])
-def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    save_toy_bert(tmp_path / "toy", 1, 3, {(0, 1): "previous-word"})
-    (tmp_path / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
+def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(command: str, place: Path) -> None:
+    save_toy_bert(place / "toy", 1, 3, {(0, 1): "previous-word"})
+    (place / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
     given = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
     part = (command, *given, "--model", "./toy", *OFF, "-p", "cross-sentence")
     screen = run(*part).stdout
