@@ -67,6 +67,8 @@ def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[
         attnscan.compare(model, "./nowhere", TEXTS, progress=told)
     assert told.doing == ["looking for a model"]
     calls: list[Callable[[], object]] = [
+        lambda: attnscan.ablate(TEXTS, heads="9-0", model=model, progress=told),
+        lambda: attnscan.explain("9-0", pairs=TEXTS, model=model, progress=told),
         lambda: attnscan.similar(TEXTS, heads="9-0", model=model, progress=told),
         lambda: attnscan.compare(model, model, TEXTS, heads="9-0", progress=told),
     ]

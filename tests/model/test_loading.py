@@ -28,6 +28,7 @@ from transformers import (
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError, ModelError
+from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import load, task_head
 from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import Device, Source, short
@@ -130,9 +131,14 @@ class TestDisagreement:
 
     def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
         model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))
-        model.check_ids([0, SIZE - 4])
-        line = refusal(lambda: model.check_ids([0, SIZE - 3, 1]))
+        assert [*model.encode_all([Pair("on")], "token", truncate=False)]
+        line = refusal(lambda: [*model.encode_all([Pair("the mat")], "token", truncate=False)])
         assert f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; the two do not belong together" in line
+
+    def test_names_with_a_wrappers_prefix_are_refused(self, bert: Path) -> None:
+        weights = load_file(bert / "model.safetensors")
+        save_file({f"module.{name}": w for name, w in weights.items()}, bert / "model.safetensors", {"format": "pt"})
+        assert "whose names begin with 'module.' or the like" in refusal(lambda: loaded(bert))
 
     @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
     @pytest.mark.parametrize("content", ["", "{", "[1]", "nonsense", "[" * 100_000])

@@ -98,6 +98,8 @@ def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> N
     assert by_file.signature.model == "w.npz" and by_arrays.signature.model == "jax"
     columns = ["next-word", "delimiter", "entropy"]
     pd.testing.assert_frame_equal(by_file.to_frame()[columns], by_arrays.to_frame()[columns])
+    expected = attnscan.classify(A, B, model=toy, predictive="off", related=False).to_frame()
+    assert np.allclose(by_file.to_frame()[columns], expected[columns], atol=1e-6)
 
     def by_character(batch: attnscan.EncodedBatch) -> Tensor:
         batch.inputs[0].units_between(0, 0, 1)
