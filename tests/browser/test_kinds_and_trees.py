@@ -1,15 +1,12 @@
 """Pages of an encoder-decoder's kinds of attention and of a treebank's sentences in a real browser."""
 
-import base64
-import io
 import re
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import Open, choose, press
-from matplotlib.image import imread
+from chromium import Open, choose, picture_at, press
 from playwright.sync_api import expect
 from translator import TRANSLATOR, eager
 
@@ -66,7 +63,7 @@ def test_the_switch_leads_to_each_kind_and_gold_links_are_outlined_in_cross_atte
     page.go_back()
     expect(page.locator("#heads")).to_have_value("c1-3")
     page = opened(kinds_page, "#view=head&heads=c1-1&by=weight&special=in")
-    picture = imread(io.BytesIO(base64.b64decode(page.evaluate(gold).split(",")[1].rstrip('")'))))
+    picture = picture_at(page.evaluate(gold).removesuffix('")'))
     orange = (picture[..., 3] > 0.8) & (picture[..., 0] > picture[..., 2] + 0.24)  # [y, x]
     cell = (orange.shape[1] - 4) / 6
 

@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 from chromium import Open, choose, press, settle
 from command_line import A, B
-from live import TOKEN, listened
 from loaded_models import LoadedModels
 from pages import Elements
 from playwright.sync_api import Page, Route, expect
@@ -17,14 +15,7 @@ from toy_mlm import save_toy_mlm, sentence
 from translator import TRANSLATOR
 
 import attnscan
-from attnscan.inputs.annotations import link_words
-from attnscan.inputs.sentence import Pair
-from attnscan.model.sources import choose as source_of
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
-from attnscan.scoring.cross import CROSS_PATTERNS
-from attnscan.scoring.patterns import PATTERNS
-from attnscan.server.session import Loaded, Question, Session
+from attnscan.scan import scanner
 from attnscan.views.behaviour import summary
 from attnscan.views.palette import words
 
@@ -38,12 +29,11 @@ TOKENS = 19  # of the article's pair
 def address(tmp_path_factory: pytest.TempPathFactory, _loaded_models: LoadedModels) -> Iterator[str]:
     """Of a server with the bundled model, and a masked LM whose answers are known."""
     toy = save_toy_mlm(tmp_path_factory.mktemp("toy"))
-    with ExitStack() as stack:
-        options = [ScanOptions(model=name, predictive="off") for name in ("bundled", str(toy))]
-        anew = _loaded_models.anew  # models of its own: they may run when a test has ended
-        scanners = [stack.enter_context(Scanner(each, anew(source_of(each.model)))) for each in options]
-        session = Session([Loaded.of(scanner) for scanner in scanners], Question(a=A, b=B))
-        yield f"http://127.0.0.1:{stack.enter_context(listened(session))}/{TOKEN}/"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanner, "load", _loaded_models.anew)  # models of its own: they may run when a test has ended
+        server = attnscan.serve(A, B, model="bundled", against=str(toy))
+    with server:
+        yield server.url
 
 
 def tokens(page: Page) -> list[str]:
@@ -240,20 +230,13 @@ def test_by_keyboard_alone_however_fast(opened: Open, address: str) -> None:
 
 SOURCE, EDITED = "bado fela gumi hora", "tulu rezo pavi"
 TARGET, LINKS = "AROH IMUG ALEF ODAB", "3-0 2-1 1-2 0-3"
-KINDS = {"encoder": PATTERNS, "decoder": PATTERNS, "cross": CROSS_PATTERNS}
 
 
 @pytest.fixture(scope="module")
 def address_of_kinds() -> Iterator[str]:
     """Of a server with an encoder-decoder, read by all kinds of attention, and a pair with gold links."""
-    with ExitStack() as stack:
-        options = [
-            ScanOptions(model=str(TRANSLATOR), predictive="off", attention=kind, patterns=KINDS[kind]) for kind in KINDS
-        ]
-        scanners = [stack.enter_context(Scanner(each)) for each in options]
-        model = Loaded.of(*scanners, links=link_words(Pair(SOURCE, TARGET), LINKS))
-        session = Session([model], Question(a=SOURCE, b=TARGET, attention="encoder"))
-        yield f"http://127.0.0.1:{stack.enter_context(listened(session))}/{TOKEN}/"
+    with attnscan.serve(SOURCE, TARGET, model=str(TRANSLATOR), attention="all", alignments=[LINKS]) as server:
+        yield server.url
 
 
 def ask(page: Page, a: str, b: str) -> None:
@@ -292,7 +275,7 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
     choose(page, "input", "decoder")
     expect(names).to_have_text(TARGET.split())
     page.click("#tab-table")
-    for kind in KINDS:
+    for kind in ("encoder", "decoder", "cross"):
         choose(page, "input", kind)
         choose(page, "by", "weight")
         choose(page, "special", "in")

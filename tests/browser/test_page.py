@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import Open, check_accessibility, choose, expect_address, press, settle
+from chromium import Open, check_accessibility, choose, expect_address, picture_at, press, settle
 from hostile.texts import NASTY
 from numpy.typing import NDArray
 from pages import HOSTILE, made_up, without_neurons
@@ -30,13 +30,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one brows
 
 VIEWS = ("model", "head", "neuron", "table")
 READINGS: list[tuple[By, Special]] = [("weight", "out"), ("carried", "in"), ("weight", "in"), ("carried", "out")]
-PIXELS = """canvas => {
-    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');
-    copy.drawImage(canvas, 0, 0);
-    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-    return Array.from(data, (value) => String.fromCharCode(value)).join('');
-}"""
-"""A canvas's values as a text's characters: as a list, they take the browser's protocol seconds."""
 
 
 def numbers_of(attention: Attention, head: Head, by: By, special: Special) -> NDArray[np.float64]:
@@ -78,10 +71,10 @@ def go(page: Page, fragment: str) -> None:
     settle(page)
 
 
-def pixels(canvas: Locator) -> NDArray[np.uint8]:
-    """Shape: [pixel, red green blue alpha]."""
+def pixels(canvas: Locator) -> NDArray[np.float64]:
+    """Whole numbers to 255. Shape: [pixel, red green blue alpha]."""
     settle(canvas.page)
-    return np.frombuffer(str(canvas.evaluate(PIXELS)).encode("latin-1"), np.uint8).reshape(-1, 4)
+    return (255 * picture_at(canvas.evaluate("canvas => canvas.toDataURL()")).reshape(-1, 4)).round()
 
 
 def count_drawn(canvas: Locator) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import openpyxl
 import pyarrow as pa
 import pytest
-from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
+from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import about_how_many, read_pairs
@@ -256,7 +256,7 @@ class TestStdin:
         ],
     )
     def test_the_first_line_tells_the_format(self, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
-        monkeypatch.setattr(sys, "stdin", stdin := Stdin(content.encode()))
+        monkeypatch.setattr(sys, "stdin", stdin := io.TextIOWrapper(io.BytesIO(content.encode())))
         assert pairs_in("-") == [AB, CD]
         assert not stdin.buffer.closed
 
@@ -271,7 +271,7 @@ class TestStdin:
         ],
     )
     def test_refused(self, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str) -> None:
-        monkeypatch.setattr(sys, "stdin", None if content is None else Stdin(content))
+        monkeypatch.setattr(sys, "stdin", None if content is None else io.TextIOWrapper(io.BytesIO(content)))
         assert why in refusal("-").line
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

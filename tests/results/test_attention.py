@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from one_run import classify
-from scans import ARTICLE, BUNDLED
+from scans import ARTICLE, BUNDLED, classify
 
 from attnscan.errors import SelectionError
 from attnscan.model import tap

@@ -15,17 +15,15 @@ import pyarrow.parquet
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from one_run import classify
 from scans import (
     ARTICLE,
     BUNDLED,
     PAIRS,
     RECORDS,
     assert_equal_sums,
-    ranked,
+    classify,
     records_of,
     scan_shard,
-    scores_of_shard,
     states_of,
 )
 from tiny_checkpoints import SMALL, save
@@ -40,7 +38,7 @@ from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import best_first
 from attnscan.scan import local as reading
-from attnscan.scan.local import scan
+from attnscan.scan.local import finish_scan, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, half
@@ -99,10 +97,11 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
     halves = [[pair for pair in pairs if half(pair, options.seed) == which] for which in (0, 1)]
     assert min(map(len, halves)) > 10
     with Scanner(replace(options, split=True)) as scanner:
-        ranking = ranked(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
+        ranking = finish_scan(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
     assert ranking.ranked_by is not None
     for scores, own in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
-        alone = scores_of_shard(options, scan_shard(options, own))
+        with Scanner(options) as scanner:
+            alone = finish_scan(scanner, states_of(scanner, records_of(own))[-1]).scores
         for name in ("score", "chance", "se", "n", "pairs"):
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
             assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
@@ -116,12 +115,12 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
         with Scanner(replace(options, split=True)) as scanner:
             state = states_of(scanner, records_of([one]))[-1]
             with pytest.raises(InputError, match="no pair in one of the two halves; give more pairs"):
-                ranked(scanner, state)
+                finish_scan(scanner, state)
 
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
     with Scanner(options) as scanner:
-        return ranked(scanner, states_of(scanner, records_of(pairs))[-1])
+        return finish_scan(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
@@ -167,7 +166,7 @@ def _states(options: ScanOptions) -> tuple[list[ScanState], Any]:
     """All states, and the finished ranking with `predictive`."""
     with Scanner(options) as scanner:
         states = states_of(scanner, RECORDS)
-        return states, ranked(scanner, states[-1]).to_frame()
+        return states, finish_scan(scanner, states[-1]).to_frame()
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])

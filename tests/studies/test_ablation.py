@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
+from ablated import saved_with_tokenizer
 from families import TAPPED, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +32,20 @@ from attnscan.studies.ablation import _effect, ablate, requested_sets, with_cont
 from attnscan.studies.losses import Loss, losses_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
+PAIRS = [
+    Pair("the cat sat", "a dog ran"),
+    Pair("i went to the store", "the mat"),
+    Pair("the dog", "a cat sat on a mat"),
+]
+
+
+def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[Record]]:
+    return lambda: iter([Record(pair, "here", label) for pair in pairs])
+
+
+def each_of(*heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero") -> AblationRequest:
+    names = ",".join(head.name for head in heads)
+    return AblationRequest(heads=names, each=True, draws=8, measures=measures, replace=replace)
 
 
 @pytest.fixture(scope="module")

@@ -1,28 +1,12 @@
-"""What ablations are asked: pairs, heads; and models to ask."""
+"""Effects of ablations written out, and models to ask."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from toy import toy_tokenizer
 
-from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
-from attnscan.results.terms import Head, Replacement
-from attnscan.scan.options import AblationRequest
-
-DRAWS = 8
-
-
-def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[Record]]:
-    return lambda: iter([Record(pair, "here", label) for pair in pairs])
-
-
-def each_of(*heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero") -> AblationRequest:
-    return AblationRequest(
-        heads=",".join(head.name for head in heads), each=True, draws=DRAWS, measures=measures, replace=replace
-    )
-
+from attnscan.results.terms import Head
 
 NATS = Quantity("masked-lm", "nats a word")
 
@@ -47,10 +31,3 @@ def saved_with_tokenizer(directory: Path, model: torch.nn.Module) -> str:
     model.save_pretrained(directory)  # type: ignore[operator]
     toy_tokenizer().save_pretrained(directory)
     return str(directory)
-
-
-PAIRS = [
-    Pair("the cat sat", "a dog ran"),
-    Pair("i went to the store", "the mat"),
-    Pair("the dog", "a cat sat on a mat"),
-]

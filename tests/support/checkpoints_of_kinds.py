@@ -47,12 +47,8 @@ CASES = {
 }
 
 
+@quiet_transformers()
 def saved(case: Case, directory: Path) -> Path:
-    with quiet_transformers():
-        return _saved(case, directory)
-
-
-def _saved(case: Case, directory: Path) -> Path:
     tokenizer = case.tokenizer()
     tokenizer.padding_side = case.padding_side
     tokenizer.save_pretrained(directory)

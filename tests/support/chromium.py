@@ -1,12 +1,17 @@
 """A real browser for tests; whoever imports this is skipped where there is none, but for CI."""
 
+import base64
+import io
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
+from matplotlib.image import imread
+from numpy.typing import NDArray
 
 _PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
@@ -60,6 +65,11 @@ def choose(page: Page, switch: str, value: str) -> None:
     button.click()
     expect(button).to_have_attribute("aria-checked", "true")
     settle(page)
+
+
+def picture_at(address: str) -> NDArray[np.float64]:
+    """The pixels of a `data:` address, in [0, 1]. Shape: [y, x, red green blue alpha]."""
+    return np.asarray(imread(io.BytesIO(base64.b64decode(address.partition(",")[2]))))
 
 
 def expect_address(page: Page, *parts: str) -> None:

@@ -57,15 +57,6 @@ def parquet(columns: dict[str, Any], **options: Any) -> bytes:
     return file.getvalue()
 
 
-class Stdin:
-    """Standard input, as far as it is read here."""
-
-    closed = False
-
-    def __init__(self, content: bytes) -> None:
-        self.buffer = io.BytesIO(content)
-
-
 LINES = {
     "csv": [HEADER, "a,b\n", "e,f\n"],
     "tsv": ["sentence_a\tsentence_b\n", "a\tb\n", "e\tf\n"],

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import get_args
 
 import torch
-from one_run import classify_and_keep
 from readme import README, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -25,9 +24,7 @@ import attnscan
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.commands.pictures_and_pages import Kind
 from attnscan.inputs.read import shipped_pairs
-from attnscan.inputs.sentence import Pair
 from attnscan.model.sources import choose
-from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures import picture
 
 DIRECTORY = ROOT / "docs" / "pictures"
@@ -85,7 +82,8 @@ def studies() -> dict[str, bytes]:
 
 def pictures() -> dict[str, bytes]:
     """Every picture of one input by its file's name."""
-    result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
+    result = attnscan.classify(A, B, model="bundled")
+    attention = result.kept_attention()
     result = replace(result, attention=attention)
     return {
         "map.svg": picture(result),

@@ -1,4 +1,4 @@
-"""Forty pairs, and a scan of them, taken apart: the records, the states, the sums."""
+"""One pair through a model that is loaded for it, and a scan of forty, taken apart: records, states, sums."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,13 +7,11 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Scores
-from attnscan.scan.local import finish_scan, scan
+from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.blocks import Blocks
-from attnscan.scoring.labels import scores_of
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
 
@@ -29,9 +27,9 @@ def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **
     return states
 
 
-def ranked(scanner: Scanner, state: ScanState) -> HeadScores:
-    """The ranking of a state."""
-    return finish_scan(scanner, state)
+def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> HeadScores:
+    with Scanner(options) as scanner:
+        return scanner.classify(pair, keep=keep)
 
 
 def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> Blocks:
@@ -45,11 +43,6 @@ def assert_equal_sums(one: Blocks, other: Blocks, tolerance: float) -> None:
     assert one.keys.tolist() == other.keys.tolist() and one.bits == other.bits
     for name in {**one.sums, **other.sums}:
         assert_allclose(one.sums[name], other.sums[name], rtol=tolerance, atol=tolerance, err_msg=name)
-
-
-def scores_of_shard(options: ScanOptions, sums: Blocks) -> Scores:
-    """What sums of a scan by these options say."""
-    return scores_of(sums.sums, [pattern.scored for pattern in options.patterns])
 
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

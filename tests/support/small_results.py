@@ -107,13 +107,8 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
     number = np.arange(count) % kinds
     above = np.where(number[:, None] == np.arange(len(patterns)), 0.9, 0.0)
     above[-1] = 0
-    table = table_of(above.tolist())
-    table = ScoreTable(
-        *(
-            getattr(table, name).reshape(layers, heads, len(patterns))
-            for name in ("score", "chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
-        )
-    )
+    flat = {name: values for name, values in vars(table_of(above.tolist())).items() if values is not None}
+    table = ScoreTable(**{name: values.reshape(layers, heads, len(patterns)) for name, values in flat.items()})
     scores = Scores(tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)), Grid((layers, heads)))
     winner = np.where(number < len(patterns), -1, number - len(patterns))
     winner[-1] = -1

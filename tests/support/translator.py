@@ -96,14 +96,6 @@ def save(model: Any, directory: Path, tokens: PreTrainedTokenizerFast | None = N
     return directory
 
 
-def random(directory: Path, tokens: PreTrainedTokenizerFast) -> Path:
-    """Save a random T5 of three layers before two, for another tokenizer."""
-    torch.manual_seed(0)
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
-    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": tokens.convert_tokens_to_ids("</s>")}
-    return save(T5ForConditionalGeneration(T5Config(vocab_size=len(tokens), **sizes, **ends)), directory, tokens)
-
-
 def random_of(family: str, directory: Path) -> Path:
     """Save a random checkpoint of a family; BART's kin have 4 heads in the encoder and 2 in the decoder."""
     tokens = ending()

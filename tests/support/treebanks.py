@@ -6,7 +6,7 @@ It stands one to three words behind it, and a word of its part of speech may sta
 from itertools import product
 from pathlib import Path
 
-ARTICLES, NOUNS, VERBS = ("the", "a"), ("cat", "dog", "mat", "store"), ("sat", "ran", "went", "bought")
+from toy import NOUNS, VERBS
 
 
 def line(number: int | str, form: str, upos: str, head: int | str, deprel: str) -> str:
@@ -16,7 +16,7 @@ def line(number: int | str, form: str, upos: str, head: int | str, deprel: str) 
 def planted() -> str:
     """288 sentences, in 24 documents, such as `the straw straw cat sat ran .`"""
     blocks = []
-    for document, (article, noun, straws) in enumerate(product(ARTICLES, NOUNS, range(3))):
+    for document, (article, noun, straws) in enumerate(product(("the", "a"), NOUNS, range(3))):
         blocks.append(f"# newdoc id = {document}\n")
         for verb, other in product(VERBS, ((), ("sat",), ("ran",))):
             at = straws + 2

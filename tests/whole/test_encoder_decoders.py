@@ -48,7 +48,7 @@ PIECES = [
 @pytest.fixture(scope="module")
 def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random T5, with a tokenizer that cuts words into pieces."""
-    return translator.random(tmp_path_factory.mktemp("random"), ending())
+    return translator.random_of("t5", tmp_path_factory.mktemp("random"))
 
 
 def _cross(model: Path, pairs: list[tuple[str, str, str]], **options: Any) -> attnscan.HeadScores:

@@ -15,7 +15,6 @@ import translator
 from command_line import run, table
 from numpy.testing import assert_allclose, assert_array_equal
 from pages import Elements
-from tokenizers_of_kinds import ending
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from translator import TRANSLATOR
 
@@ -276,7 +275,7 @@ READINGS = [("encoder", "predicts"), ("decoder", "predicts"), ("cross", "predict
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose decoder has another number of layers, and whose tokenizer cuts words into pieces."""
-    return translator.random(tmp_path_factory.mktemp("model"), ending())
+    return translator.random_of("t5", tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")

@@ -29,10 +29,10 @@ from attnscan.cli.app import main
 from attnscan.inputs.read import shipped_pairs
 from attnscan.scan import local as windows
 from attnscan.scan import scanner, state  # noqa: F401  (so that a fork finds them)
+from hostile.options import lines
 from hostile.runs import save_tiny_model
 
 OLDER = b"of an earlier run"
-ONE = ("the cat sat on the mat", "a cat sat")
 TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet", "xlsx")
 PICTURES = ("svg", "png", "pdf")
 SCAN = "heads --model model --pairs pairs.csv --no-related --best --predictive off --batch-tokens 400"
@@ -107,41 +107,24 @@ class Writer:
     name: str
 
 
-def writers(model: str, pairs: Path) -> Iterator[Writer]:
+def writers() -> Iterator[Writer]:
     """All of them. A test holds this list to the commands and to the formats that there are."""
-    off = ("--model", model, "--no-related")
-    one, many = (*ONE, *off, "--predictive", "off"), ("--pairs", str(pairs), *off)
-    heads = ("heads", *many, "--predictive", "off")
-    commands: dict[tuple[str, ...], tuple[str, ...]] = {
-        ("classify", *one): TABLES,
-        ("show", "0-1", *one): TABLES,
-        ("predictive", *ONE, "--model", model): TABLES,
-        ("explain", "0-1", *one): TABLES,
-        heads: TABLES,
-        ("head", "0-1", *many): TABLES,
-        ("ablate", *many, "--heads", "0-1", "--draws", "2"): (*TABLES, *PICTURES),
-        ("similar", *many): (*TABLES, *PICTURES),
-        ("profile", *many): TABLES,
-        ("compare", model, model, "--pairs", str(pairs)): (*TABLES, *PICTURES),
-        ("syntax", "--treebank", planted_file(pairs.parent), "--model", model): TABLES,
-        ("report", *one): ("html",),
-        ("plot", *many, "--predictive", "off"): PICTURES,
-        ("models",): TABLES,
-        ("patterns",): TABLES,
-    }
-    for arguments, suffixes in commands.items():
-        for suffix in suffixes:
+    formats: dict[str, tuple[str, ...]] = {"report": ("html",), "plot": PICTURES, "serve": ()}
+    formats |= dict.fromkeys(("ablate", "similar", "compare"), (*TABLES, *PICTURES))
+    commands = {name: (name, *(line[: line.index("-o")] if "-o" in line else line)) for name, line in lines().items()}
+    for name, arguments in commands.items():
+        for suffix in formats.get(name, TABLES):
             yield Writer(arguments, "-o", f"result.{suffix}")
-    yield Writer(("classify", *one), "--save-weights", "result.npz")
+    yield Writer(commands["classify"], "--save-weights", "result.npz")
     for option, suffix in {"--signature": "json", "--per-pair": "parquet", "--state": "state"}.items():
-        yield Writer(heads, option, f"result.{suffix}")
+        yield Writer(commands["heads"], option, f"result.{suffix}")
 
 
 def full_disks(every: int) -> Iterator[bool]:
     """Whether a disk was full before a file was written: one line, an earlier run's file is untouched, and no other."""
     draw, directory = random.Random(0), Path("full")
     directory.mkdir()
-    for writer in list(writers("model", Path("pairs.csv")))[::every]:
+    for writer in list(writers())[::every]:
         for path in directory.iterdir():
             path.unlink()
         path = directory / writer.name
@@ -165,6 +148,7 @@ def full_disks(every: int) -> Iterator[bool]:
 if __name__ == "__main__":
     kind, number = sys.argv[1], int(sys.argv[2])
     os.chdir(sys.argv[3])
+    planted_file(Path(), "trees.conllu")
     saving = _FORKS.Process(target=save_tiny_model, args=(Path("model"),))  # a fork, since it runs torch
     saving.start()
     saving.join()

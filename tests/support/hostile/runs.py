@@ -29,15 +29,8 @@ def save_tiny_model(directory: Path) -> Path:
     """A random BERT that reads any text byte by byte."""
     tokenizer = byte_level()
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=8,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=8,
-        max_position_embeddings=POSITIONS,
-        pad_token_id=0,
-    )
+    sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": 8, "intermediate_size": 8}
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=POSITIONS, pad_token_id=0, **sizes)
     BertModel(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory

@@ -9,17 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
 
 import attnscan
 from attnscan import HeadScores
 from attnscan.errors import OptionError
-from attnscan.inputs.sentence import Pair
 from attnscan.results.files import render
 from attnscan.results.intervals import half_width
 from attnscan.results.terms import Head
-from attnscan.scan.options import ScanOptions
 from attnscan.text import plain
 from attnscan.views.page import page as page_module
 from attnscan.views.page.page import PageOptions, answer_of, live_page, page
@@ -87,9 +84,9 @@ def test_a_result_without_attention_has_no_page(small: tuple) -> None:
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_related_words_are_told_by_their_tokens(unit: str) -> None:
-    pair = Pair("The strawberries went to the king.", "The queen ate strawberries.")
-    options = ScanOptions(model="bundled", unit=unit, predictive="off")  # type: ignore[arg-type]
-    facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=(Head(0, 0),))).html).facts
+    texts = "The strawberries went to the king.", "The queen ate strawberries."
+    result = attnscan.classify(*texts, model="bundled", unit=unit, predictive="off")
+    facts = Elements(page(result, PageOptions(heads=(Head(0, 0),))).html).facts
     assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [["king", "queen"]]
     assert facts["tokens"].count("##berries") == 2
 

@@ -4,17 +4,16 @@ import re
 from dataclasses import replace
 
 import pytest
+from command_line import A, B
 from drawn import random_weights
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from one_run import classify
 from small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_of, result_of
 
-from attnscan.inputs.sentence import Pair
+import attnscan
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Reading, Scored
-from attnscan.scan.options import ScanOptions
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
 from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
@@ -135,8 +134,7 @@ def test_a_split_ranking_says_by_which_pairs() -> None:
 
 @pytest.fixture(scope="module")
 def article() -> HeadScores:
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    return classify(pair, ScanOptions(model="bundled"))
+    return attnscan.classify(A, B, model="bundled")
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
