@@ -17,10 +17,12 @@ from pages import Elements
 
 import attnscan
 from attnscan import HeadScores
+from attnscan.views.behaviour import kinds_of
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import answer_of, page
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures import picture
+from attnscan.views.terminal.comparison import comparison_view
 from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
 
@@ -114,12 +116,16 @@ def test_a_card(told: Told) -> None:
 
 def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
     alike = attnscan.similar(told.given[1], model="bundled", **told.options).to_frame()
-    compared = attnscan.compare("bundled", "bundled", told.given[1], **told.options).to_frame()
+    comparison = attnscan.compare("bundled", "bundled", told.given[1], **told.options)
     for row in alike.to_dict("records"):
         told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
-    for row in compared.to_dict("records"):
+    for row in comparison.to_frame().to_dict("records"):
         for of in ("a", "b"):
             told.check({"label": row[f"label_{of}"], "layer": row["layer"], "head": row["head"]})
+    counts = {kind.name: len(kind.heads) for _, kind in kinds_of(told.ranking.labels)}
+    screen = render(comparison_view(comparison, comparison.patterns, 100), 100)
+    for name in comparison.patterns:
+        assert re.search(rf" {name} +{counts.get(name, 0)} +{counts.get(name, 0)} ", screen)
 
 
 def test_the_picture_and_the_notebook(told: Told) -> None:
