@@ -134,30 +134,21 @@ class Elements(HTMLParser):
 
     def numbers(self, reading: str, head: Sequence[int]) -> NDArray[np.float64]:
         """A head's numbers by a reading as the page's scripts make them. Shape: [query, key]."""
-        steps, special = self.facts["weightSteps"], self.facts["special"]
+        steps, special = self.facts["weightSteps"], np.array(self.facts["special"])
         name, length = "{}-{}".format(*head), len(special)
-        rows = self.steps_of(f"weights-{name}").reshape(length, length + 1).tolist()
+        rows = self.steps_of(f"weights-{name}").reshape(length, length + 1)
         if reading.startswith("carried"):
-            held = self.steps_of(f"carried-{name}").reshape(length + 1, length + 1).tolist()
-            rows = [_carried_row(row, rest, held[0], special, steps) for row, rest in zip(rows, held[1:], strict=True)]
-        among_words = reading.endswith("words")
-        found = [
-            [
-                (not among_words) * step / steps if of else step / steps * (1 if among_words else whole / 65535)
-                for step, of in zip(shares, special, strict=True)
-            ]
-            for whole, *shares in rows
-        ]
-        return np.array(found)
+            norms, *rest = self.steps_of(f"carried-{name}").reshape(length + 1, length + 1)
+            products = np.where(special, 0, rows[:, 1:] * norms[1:])
+            expected = (products * steps / products.sum(-1, keepdims=True).clip(1) + 0.5).astype(int)
+            rows = np.array(rest)
+            rows[:, 1:] = (rows[:, 1:] + expected - 128) % 2**16
+        sums, shares = rows[:, :1] / 65535, rows[:, 1:] / steps
+        if reading.endswith("words"):
+            return np.where(special, 0, shares)
+        return np.where(special, shares, shares * sums)
 
     def carried(self, kind: str) -> list[tuple[int, int]]:
         """The heads whose weights or neurons are there, in the page's order."""
         names = [name.split("-")[1:] for name in self.text if name.startswith(f"{kind}-") and name[-1].isdigit()]
         return [(int(layer), int(head)) for layer, head in names]
-
-
-def _carried_row(weights: list[int], rest: list[int], norms: list[int], special: list[bool], steps: int) -> list[int]:
-    """A row of what is carried from rounded weights and norms and what these are off; the first of each is no key's."""
-    products = [0 if of else weight * norm for weight, norm, of in zip(weights[1:], norms[1:], special, strict=True)]
-    shares = [int(product * steps / (sum(products) or 1) + 0.5) for product in products]
-    return [rest[0], *((share + held - 128) % 2**16 for held, share in zip(rest[1:], shares, strict=True))]

@@ -65,8 +65,8 @@ class _Input:
 
     result: HeadScores
     facts: dict[str, Any]  # what the scripts read; `texts` in it are packed numbers by their ids
-    attention: Attention | None = None  # None of many pairs
-    order: Sequence[Head] = ()  # whose numbers are wanted, the best first; none of many pairs
+    attention: Attention | None  # None of many pairs
+    order: Sequence[Head]  # whose numbers are wanted, the best first; none of many pairs
 
 
 def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None = None) -> Page:
@@ -138,40 +138,33 @@ def live_page(result: HeadScores, live: Mapping[str, Any], kinds: Sequence[str])
 
 def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
     """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
-    attention = _attention_of(result)
+    attention = result.kept_attention()
     texts = arrays.pack_weights(attention, head, arrays.WEIGHT_STEPS[0])
     if attention.query is not None:
         texts |= arrays.pack_neurons(attention, head, arrays.NEURON_STEPS[0])
     return {"texts": texts}
 
 
-def _attention_of(result: HeadScores) -> Attention:
-    """Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens."""
-    attention = result.kept_attention()
-    if attention.chosen is not None and attention.chosen.heads is not None:
-        raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
-    check_drawn(len(attention.rows))
-    return attention
-
-
 def _input_of(
     result: HeadScores, options: PageOptions, order: Sequence[Head] | None = None, *, inputs: int = 1
 ) -> _Input:
     """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
-    attention = _attention_of(result) if result.of_input else None
+    attention = result.kept_attention() if result.of_input else None
+    if attention is not None:
+        if attention.chosen is not None and attention.chosen.heads is not None:
+            raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
+        check_drawn(len(attention.rows))
+    elif options.heads is not None:
+        raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
     if options.heads is not None:
-        if attention is None:
-            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
         order = result.grid.select(options.heads)
     order = order or strongest_first(result)
     facts = facts_of(result, attention, inputs) | {"best": order[0].name}
-    if attention is None:
-        return _Input(result, facts)
     if options.heads is not None:
         facts["whyNot"]["weights"] = "the page was made with other heads"
-    if not options.neurons and attention.query is not None:
+    if not options.neurons and attention is not None and attention.query is not None:
         facts["whyNot"]["neurons"] = "this page was made without queries and keys (--no-neurons)"
-    return _Input(result, facts, attention, order)
+    return _Input(result, facts, attention, order if attention is not None else ())
 
 
 def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:

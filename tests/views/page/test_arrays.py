@@ -116,15 +116,33 @@ class TestArrays:
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
         assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNot"]["weights"]
 
-    def test_why_there_are_no_neurons(self, small: tuple) -> None:
+    @pytest.mark.parametrize(
+        ("read_by", "carried", "neurons"),
+        [
+            ("file", "saved weights do not hold what heads carry", "saved weights hold no queries and keys"),
+            (
+                "watch",
+                "what heads of this architecture carry cannot be computed",
+                "this architecture does not show its queries and keys",
+            ),
+        ],
+    )
+    def test_it_says_why_there_is_nothing_carried_and_no_neurons(
+        self, small: tuple, read_by: str, carried: str, neurons: str
+    ) -> None:
         result, attention = small
+        signature = replace(result.signature, read_by=read_by)
+        made = page(replace(result, attention=without_neurons(attention), signature=signature)).html
+        elements = Elements(made)
+        facts, text = elements.facts, html.unescape(made)
+        assert (facts["whyNot"]["carried"], facts["whyNot"]["neurons"]) == (carried, neurons)
+        assert f"What heads carry is not on this page: {carried}." in text
+        assert f"There is no neuron view: {neurons}." in text
+        assert elements.carried("carried") == elements.carried("neurons") == []
+        assert list(facts["titles"]) == ["weight", "weight-words"] and facts["usual"] == "weight-words"
+        assert "thumbnails-of-carried" not in elements.text
         without = Elements(page(result, PageOptions(neurons=False)).html)
         assert without.carried("neurons") == [] and "--no-neurons" in without.facts["whyNot"]["neurons"]
-        bare = replace(result, attention=without_neurons(attention))
-        saved = Elements(page(bare).html)
-        assert saved.facts["whyNot"]["neurons"] == "saved weights hold no queries and keys"
-        model = replace(bare, signature=replace(result.signature, read_by="watch"))
-        assert "architecture" in Elements(page(model).html).facts["whyNot"]["neurons"]
 
     def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
         result, attention = small
@@ -197,20 +215,6 @@ def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(
     assert any(any(unsure) for unsure in facts["unsure"].values())
     usual = f"{by}-words"
     assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
-
-
-def test_without_what_heads_carry_it_says_why(small: tuple) -> None:
-    of_model = replace(small[0], signature=replace(small[0].signature, read_by="watch"))
-    for result, reason in (
-        (of_model, "what heads of this architecture carry cannot be computed"),
-        (small[0], "saved weights do not hold what heads carry"),
-    ):
-        made = page(result).html
-        elements = Elements(made)
-        assert elements.facts["whyNot"]["carried"] == reason
-        assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
-        assert elements.carried("carried") == [] and list(elements.facts["titles"]) == ["weight", "weight-words"]
-        assert elements.facts["usual"] == "weight-words" and "thumbnails-of-carried" not in elements.text
 
 
 def _by_hand(weights: np.ndarray, norms: np.ndarray) -> np.ndarray:
