@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of
+from pages import Elements
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
@@ -276,9 +277,10 @@ def test_after_an_error_of_the_input_nothing_is_held(session: Session, model: St
 
 
 def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:
-    models = StandIn(result), StandIn(result)
+    models = StandIn(result), StandIn(result, {"off": "no\x1b[31m"})
     with session_of(*models) as session:
         page = session.first_page(1)
+        assert Elements(page.decode()).data["live"]["available"] == [{}, {"off": r"no\x1b[31m"}]
         assert b"model 1" in page and [len(model.asked) for model in models] == [0, 1]
         for i in range(8):
             answered(session, a=f"cat {i}")

@@ -54,6 +54,9 @@ def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
     assert any("of 18 heads fit in 0.001 MB" in note for note in tiny.notes)
     assert any("3 inputs do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
     assert "2:weights-0-0" not in Elements(tiny.html).text and "2:tables" in Elements(tiny.html).text
+    some = Elements(trees_page(read, PageOptions(size=len(tiny.html) + 2_000)).html)
+    counts = [sum(name.startswith(f"{place}weights-") for name in some.text) for place in ("", "1:", "2:")]
+    assert 3 < sum(counts) < 18 and max(counts) - min(counts) <= 1  # the best heads of each, first
     chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),))).html).text
     assert "2:weights-1-1" in chosen and "2:weights-0-0" not in chosen
 
