@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import matplotlib.style
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.patches import Patch
@@ -87,25 +88,23 @@ def picture(
 def draw_map(result: HeadScores, width: float) -> Figure:
     """What each head does, by the screen's letter in its colour; pale where the head rests on special tokens."""
     labels, pale = result.labels, palette.RESTING_OPACITY
-    kinds = labels.among_words.ravel().tolist()
-    marks = [letter(kind) + "?" * bool(unsure) for kind, unsure in zip(kinds, labels.unsure.flat, strict=True)]
+    names = labels.among_words.ravel().tolist()
+    marks = [letter(name) + ("?" if unsure else "") for name, unsure in zip(names, labels.unsure.flat, strict=True)]
     opacities = np.where(labels.rests, pale, 1).flat
-    colors = [on_white(paper_color(kind), opacity) for kind, opacity in zip(kinds, opacities, strict=True)]
-    counts = [(kind.name, len(kind.heads), pale if group == "rest" else 1) for group, kind in kinds_of(labels)]
-    counts += [("", kinds.count(""), 1)] * ("" in kinds)
-    legend = {
-        f"{letter(kind)}  {words(kind)} ({count})": on_white(paper_color(kind), opacity)
-        for kind, count, opacity in counts
-    }
-    figure, height, note = _draw_letters(result.grid, marks, colors, legend, width)
+    colors = [on_white(paper_color(name), opacity) for name, opacity in zip(names, opacities, strict=True)]
+    legend = {}
+    for group, kind in kinds_of(labels):
+        entry = f"{letter(kind.name)}  {words(kind.name)} ({len(kind.heads)})"
+        legend[entry] = on_white(paper_color(kind.name), pale if group == "rest" else 1)
+    if "" in names:
+        legend[f"{letter('')}  {words('')} ({names.count('')})"] = paper_color("")
     resting = " or ".join(words(kind.name) for kind in labels.resting)
-    return _finish(
-        figure,
-        height,
+    captions = (
         f"Map{of_attention(result.grid)}: what each head does, {labels.reading}.",
-        f"Pale: more than half of its attention is on {resting}." * bool(resting),
-        note or f"?: {why_unsure(labels)}." * bool(labels.unsure.any()),
+        f"Pale: more than half of its attention is on {resting}." if resting else "",
+        f"?: {why_unsure(labels)}." if labels.unsure.any() else "",
     )
+    return _draw_letters(result.grid, marks, colors, legend, width, *captions)
 
 
 def draw_scores(result: HeadScores, width: float) -> Figure:
@@ -118,8 +117,8 @@ def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
     """The share of words' attention that every head gives to each class of keys."""
     profile = result if isinstance(result, Profile) else result.profile
     reading = profile.signature.reading
-    caption = f"Where words' attention goes{of_attention(profile.grid)}, {reading}."
-    caption += " Start, middle, end: special tokens, of all attention." * reading.among_words
+    of_all = " Start, middle, end: special tokens, of all attention." if reading.among_words else ""
+    caption = f"Where words' attention goes{of_attention(profile.grid)}, {reading}.{of_all}"
     return _draw_grids(profile.classes, profile.share, profile.grid, width, "share of attention", caption)
 
 
@@ -144,8 +143,8 @@ def draw_layers(result: HeadScores, width: float) -> Figure:
         _name(ax.xaxis, grid.numbers, across / len(layers), _NUMBERED)
         ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid(axis="y")
-    intervals = "Upright: 95 % intervals of the best heads over pairs." * (not np.isnan(table.se).all())
-    return _finish(figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean. {intervals}")
+    intervals = "" if np.isnan(table.se).all() else " Upright: 95 % intervals of the best heads over pairs."
+    return _finish(figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean.{intervals}")
 
 
 def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: bool = False) -> Figure:
@@ -155,67 +154,66 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     """
     attention, chosen = result.shown_attention, result.grid.select(heads)
     queries, keys = attention.asking, attention.asked
-    rows, columns = ([_shortened(attention.tokens[i], 0.2 * width) for i in side] for side in (queries, keys))
+    most = int(0.2 * width / _LETTER)  # letters
+    tokens = [plain(token).strip() or "␣" for token in attention.tokens]
+    tokens = [token if len(token) <= most else f"{token[: most - 1]}…" for token in tokens]
+    rows, columns = [tokens[query] for query in queries], [tokens[key] for key in keys]
     abreast, pitch = _layout(rows, columns, len(chosen), result.grid.shape[1], width, lines)
     weights = [attention.rows_of(head, queries)[:, keys] for head in chosen]
     top = max(np.ceil(20 * np.max(weights)) / 20, 0.05)
     gold = np.array([(queries.index(query), keys.index(key)) for query, key in result.links]).reshape(-1, 2).T
     y, x = ("target", "source") if attention.kind is AttentionKind.CROSS else ("query", "key")
     figure, axes, _ = _panels([head.name for head in chosen], width, "" if lines else x, y, abreast)
+    longest = max(len(rows), len(columns)) if lines else len(rows)
     for ax, matrix in zip(axes, weights, strict=True):
         step = _name(ax.yaxis, rows, pitch)
         if lines:
-            least = max(_LEAST_LINE, np.sort(matrix, None)[-_MOST_LINES:][0])
-            for query, key in np.argwhere(matrix >= least):
-                strength = float(matrix[query, key] / top)
-                look = {"alpha": strength, "linewidth": 0.3 + 1.2 * strength, "zorder": 2 + strength}
-                ax.plot((0, 1), (query, key), color=palette.RAMP[6], **look)
-            ax.plot((0, 1), gold, ":", color=_GOLD, zorder=4)
+            strong = np.argwhere(matrix >= max(_LEAST_LINE, np.sort(matrix, None)[-_MOST_LINES:][0]))
+            strength = matrix[*strong.T] / top
+            look: Any = {"alpha": strength, "linewidths": 0.3 + 1.2 * strength, "colors": palette.RAMP[6]}
+            ax.add_collection(LineCollection([((0, query), (1, key)) for query, key in strong], **look))
+            ax.plot((0, 1), gold, ":", color=_GOLD)
             right = ax.twinx()
             _name(right.yaxis, columns, pitch)
-            ends = max(matrix.shape) - 0.5, -0.5
-            ax.set(xlim=(0, 1), ylim=ends, xticks=())
+            right.set(xlim=(0, 1), ylim=(longest - 0.5, -0.5), xticks=(), ylabel=x)
+            ax.set_ylim(right.get_ylim())
             ax.tick_params(labelleft=True)
-            right.set(ylim=ends, ylabel=x)
         else:
             cells = _draw_cells(ax, matrix, cmap=_RAMP, vmin=0, vmax=top)
+            ax.plot(*gold[::-1], "s", markersize=65 * pitch, markerfacecolor="none", markeredgecolor=_GOLD)
             _name(ax.xaxis, columns, pitch)
             ax.tick_params(axis="x", rotation=90)
-            ax.plot(*gold[::-1], "s", markersize=65 * pitch, markerfacecolor="none", markeredgecolor=_GOLD)
             ax.set(aspect="equal", anchor="NW")
     if not lines:
         _add_color_bar(axes, cells, "weight")
     of_kind = "attention" if attention.kind is AttentionKind.ONLY else f"{attention.kind.word} attention"
+    links = f" Gold links are {'dotted' if lines else 'outlined'}." if result.links else ""
     drawn = f"Weights from {_LEAST_LINE} to {top:.2g} are drawn, at most the {_MOST_LINES} strongest of a head."
-    links = f" Gold links are {'dotted' if lines else 'outlined'}." * bool(result.links)
-    naming = f"One token in {step} is named." * (step > 1)
-    height = pitch * max(len(rows), len(columns) * lines)
-    return _finish(figure, height, f"{of_kind.capitalize()}, {result.shown}.{links}", drawn * lines, naming)
+    naming = f"One token in {step} is named." if step > 1 else ""
+    captions = (f"{of_kind.capitalize()}, {result.shown}.{links}", drawn if lines else "", naming)
+    return _finish(figure, pitch * longest, *captions)
 
 
 def _layout(rows: list[str], keys: list[str], count: int, layer: int, width: float, lines: bool) -> tuple[int, float]:
     """How many heads stand side by side, so that most tokens are named, and how high a token is."""
     left, right = (_LETTER * max(map(len, side)) for side in (rows, keys))
-    pitches = {}
+    largest, least = (0.146, 0.15) if lines else (0.22, 0.32)  # of a token, and of a panel
+    best = 0.0, 0, 0.0
     for columns in range(1, count + 1):
         if count % layer == 0 and layer % columns:
             continue  # whole layers, of so many heads, stand in whole rows
         high = _LONGEST / math.ceil(count / columns) - 0.2
         if lines:
-            pitch = min(0.146, high / max(len(rows), len(keys)))
-            has_room = width / columns - left - right > 1
+            pitch = high / max(len(rows), len(keys)) if width / columns - left - right > 1 else 0
         else:
-            pitch = min(0.22, high / len(rows), ((width - left - 0.3) / columns - 0.05) / len(keys))
-            has_room = pitch >= min(0.22, 0.32 / len(keys))
-        if has_room and pitch > 0:
-            pitches[columns] = pitch
-    if not pitches:
-        raise SelectionError(
-            f"{count} heads have no room in a picture {width:g} inches wide",
-            "name fewer of them, or give a larger --width",
-        )
-    best = max(pitches, key=lambda columns: (min(pitches[columns], _NAMED), columns))
-    return best, pitches[best]
+            pitch = min(high / len(rows), ((width - left - 0.3) / columns - 0.05) / len(keys))
+        if pitch >= min(largest, least / len(keys)):
+            best = max(best, (min(pitch, _NAMED), columns, min(pitch, largest)))
+    _, columns, pitch = best
+    if not columns:
+        reason = f"{count} heads have no room in a picture {width:g} inches wide"
+        raise SelectionError(reason, "name fewer of them, or give a larger --width")
+    return columns, pitch
 
 
 def draw_ablation(ablation: Ablation, width: float) -> Figure:
@@ -251,7 +249,7 @@ def _draw_worth(ablation: Ablation, width: float) -> Figure:
     titles = []
     for place, (quantity, effects) in enumerate(ablation.by_quantity.items()):
         for effect in effects:
-            worth[(*effect.set.heads[0].place, place)] = max(0.0, effect.loss) if effect.leads else 0 * effect.loss
+            worth[(*effect.set.heads[0].place, place)] = effect.leads * np.maximum(effect.loss, 0)
         top = float(np.nanmax(worth[..., place], initial=0))
         titles.append(f"{quantity.name}: what each head is worth, up to {top:.2g} ({quantity.unit})")
         worth[..., place] /= top or 1
@@ -269,8 +267,8 @@ def draw_similarity(similarity: Similarity, width: float) -> Figure:
     style = {"textcoords": "offset points", "va": "center", "fontsize": 4, "in_layout": False}
     for head, place in zip(similarity.grid, places, strict=True):
         ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **style)
-    names = {name: f"{letter(name)}  {name or words(name)} ({labels.count(name)})" for name in sorted({*labels})}
-    _add_legend(figure, {text: paper_color(name) for name, text in names.items()})
+    names = sorted({*labels})
+    _add_legend(figure, {f"{letter(n)}  {n or words(n)} ({labels.count(n)})": paper_color(n) for n in names})
     caption = f"{share:.0%} of all squared distances between heads are in this map; near heads attend alike."
     return _finish(figure, None, caption)
 
@@ -280,9 +278,8 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
     patterns = patterns or comparison.patterns
     for name in patterns:
         check_known("pattern", name, comparison.patterns)
-    ranks = [f" rank {comparison.correlation(name):.2f}".replace(" rank nan", "") for name in patterns]
-    titles = [f"{letter(name)} {name}{rank}" for name, rank in zip(patterns, ranks, strict=True)]
-    figure, axes, _ = _panels(titles, width, "A", "B")
+    titles = [f"{letter(name)} {name} rank {comparison.correlation(name):.2f}" for name in patterns]
+    figure, axes, _ = _panels([title.removesuffix(" rank nan") for title in titles], width, "A", "B")
     for name, ax in zip(patterns, axes, strict=True):
         rows = comparison.of(name)
         opacity = np.where(rows["survives"], 0.85, 0.25)
@@ -291,13 +288,10 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
         ax.set(xlim=(0, 1), xticks=_TICKS, xticklabels=_TICK_LABELS)
         ax.set(ylim=(0, 1), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid()
-    models = [signature.title for signature in comparison.signatures]
-    if models[0] == models[1]:  # two checkpoints of a run may differ by their directories alone
-        models = [signature.model for signature in comparison.signatures]
-    pale = (
-        f"Pale: the difference does not survive a false discovery rate of {FALSE_DISCOVERIES:.0%}, "
-        f"or is smaller than {comparison.least:g}."
-    )
+    a, b = comparison.signatures
+    models = (a.title, b.title) if a.title != b.title else (a.model, b.model)  # checkpoints of a run: by directories
+    rate = f"a false discovery rate of {FALSE_DISCOVERIES:.0%}"
+    pale = f"Pale: the difference does not survive {rate}, or is smaller than {comparison.least:g}."
     return _finish(figure, None, f"A: {models[0]}", f"B: {models[1]}", pale)
 
 
@@ -306,11 +300,10 @@ def draw_syntax(result: Syntax, width: float) -> Figure:
     marks = [result.letter(head) for head in result.grid]
     colors = {mark: on_white(palette.SYNTAX_COLORS[mark.upper()], 0.5 if mark.islower() else 1) for mark in marks}
     entries = {text[0]: f"{text[0]}  {text[2:]} ({marks.count(text[0])})" for text in result.legend()}
-    legend = {text: colors[mark] for mark, text in entries.items() if mark in marks}
-    figure, height, note = _draw_letters(result.grid, marks, [colors[mark] for mark in marks], legend, width)
+    legend = {text: colors[mark] for mark, text in entries.items() if mark in colors}
     caption = f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}."
-    caution = f"Below {FEW} sentences, results may not hold in other texts." * (result.sentences < FEW)
-    return _finish(figure, height, caption, note, caution)
+    caution = f"Below {FEW} sentences, results may not hold in other texts." if result.sentences < FEW else ""
+    return _draw_letters(result.grid, marks, [colors[mark] for mark in marks], legend, width, caption, caution)
 
 
 _FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
@@ -330,24 +323,20 @@ _OF_KIND = {"heads": "head", "lines": "head", "patterns": "comparison"}
 
 def _titles(result: HeadScores) -> list[str]:
     """The patterns, and why some have no score."""
-    reasons = {name: why_unscored(result, name).partition(":")[0] for name in result.scores.patterns}
-    return [f"{letter(n)} {n}" + f": {reason}" * (len(result.order(n)) == 0) for n, reason in reasons.items()]
+    return [
+        f"{letter(n)} {n}" if len(result.order(n)) else f"{letter(n)} {n}: {why_unscored(result, n).partition(':')[0]}"
+        for n in result.scores.patterns
+    ]
 
 
 def _reading_of(result: HeadScores) -> str:
-    without = " Special tokens are removed, and rows renormalised." * result.reading.among_words
+    without = " Special tokens are removed, and rows renormalised." if result.reading.among_words else ""
     return f"Scores{of_attention(result.grid)} {result.reading}.{without}"
 
 
 def _wrapped(text: str, width: float) -> str:
     """A text in lines of about a width."""
     return "\n".join(textwrap.wrap(plain(text), max(1, int(width / _LETTER)), break_on_hyphens=False))
-
-
-def _shortened(text: str, width: float) -> str:
-    """A text, cut to about a width with an ellipsis if it is longer; a blank one becomes visible."""
-    visible, most = plain(text).strip() or "␣", int(width / _LETTER)
-    return visible if len(visible) <= most else f"{visible[: most - 1]}…"
 
 
 def _panels(
@@ -358,26 +347,26 @@ def _panels(
     columns = min(count, columns or (4 if width >= 5 else 2))
     across = (width - 0.4) / columns
     figure = Figure(figsize=(width, _LONGEST + 3), layout="constrained")
-    axes = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
+    axes = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False).flat)
     for place, (ax, title) in enumerate(zip(axes, titles, strict=False)):
         is_last, is_first = place + columns >= count, place % columns == 0
         ax.set_title(_wrapped(title, across))
-        ax.set(xlabel=x * is_last, ylabel=y * is_first)
+        ax.set(xlabel=x if is_last else "", ylabel=y if is_first else "")
         ax.tick_params(labelbottom=is_last, labelleft=is_first)
     for ax in axes[count:]:
         ax.remove()
     return figure, axes[:count], across
 
 
-def _finish(figure: Figure, height: float | None, *sentences: str) -> Figure:
+def _finish(figure: Figure, height: float | None, *captions: str) -> Figure:
     """Say above everything what the picture is of, and make its panels so high; square, where no height is given."""
     width, ax, engine = figure.get_figwidth(), figure.axes[0], figure.get_layout_engine()
-    spec: Any = ax.get_gridspec()
-    figure.suptitle("\n".join(_wrapped(text, width - 0.1) for text in sentences if text), x=0.04 / width, ha="left")
+    rows: int = ax.get_gridspec().nrows  # type: ignore[union-attr]
+    figure.suptitle("\n".join(_wrapped(text, width - 0.1) for text in captions if text), x=0.04 / width, ha="left")
     for _ in range(3):  # what stands around a panel moves a little with its height
         engine.execute(figure)  # type: ignore[union-attr]
         total, box = figure.get_figheight(), ax.get_position(original=True)
-        figure.set_figheight(total + spec.nrows * ((height or box.width * width) - box.height * total))
+        figure.set_figheight(total + rows * ((height or box.width * width) - box.height * total))
     return figure
 
 
@@ -409,28 +398,29 @@ def _draw_grids(
         _name(ax.xaxis, range(grid.shape[1]), cell, _NUMBERED)
         _name(ax.yaxis, grid.numbers, down)
     _add_color_bar(axes, cells, label)
-    return _finish(figure, grid.shape[0] * down, caption + " Hatched: no value." * bool(np.isnan(values).any()))
+    return _finish(figure, grid.shape[0] * down, caption + (" Hatched: no value." if np.isnan(values).any() else ""))
 
 
 def _draw_letters(
-    grid: Grid, marks: Sequence[str], colors: Sequence[str], legend: Mapping[str, str], width: float
-) -> tuple[Figure, float, str]:
-    """Draw every head's mark on its colour in square cells; returns how high all are, and what to say of them."""
+    grid: Grid, marks: Sequence[str], colors: Sequence[str], legend: Mapping[str, str], width: float, *captions: str
+) -> Figure:
+    """Draw every head's mark on its colour in square cells, without the marks where they would be too small to read."""
     figure, (ax,), across = _panels([""], width, "head", "layer")
     layers, heads = grid.shape
     cell = min(_CELL, across / heads, _LONGEST / layers)
-    rgb = np.array([to_rgb(color) for color in colors]).reshape(layers, heads, 3)
-    _draw_cells(ax, rgb, edgecolors="white", linewidth=min(1.5, 7 * cell))
+    rgba = to_rgba_array(colors).reshape(layers, heads, 4)
+    _draw_cells(ax, rgba, edgecolors="white", linewidth=min(1.5, 7 * cell))
     _name(ax.xaxis, range(heads), cell, _NUMBERED)
     _name(ax.yaxis, grid.numbers, cell)
     ax.set(aspect="equal", anchor="NW")
     _add_legend(figure, legend)
-    if (size := min(palette.PAPER_SIZE, 45 * cell)) < 4:  # points: smaller letters cannot be read
-        return figure, layers * cell, "No room for letters: --width gives more."
-    style = {"ha": "center", "va": "center_baseline", "in_layout": False}
+    size = min(palette.PAPER_SIZE, 45 * cell)
+    if size < 4:  # points
+        return _finish(figure, layers * cell, *captions, "No room for letters: --width gives more.")
+    style = {"fontsize": size, "ha": "center", "va": "center_baseline", "in_layout": False}
     for head, mark, color in zip(grid, marks, colors, strict=True):
-        ax.text(head.head, head.row, mark, fontsize=size, color=palette.readable_on(color), **style)
-    return figure, layers * cell, ""
+        ax.text(head.head, head.row, mark, color=palette.readable_on(color), **style)
+    return _finish(figure, layers * cell, *captions)
 
 
 def _draw_cells(ax: Any, values: NDArray[Any], **options: Any) -> Any:

@@ -24,8 +24,10 @@ from attnscan.views.palette import (
     NO_HABIT_COLOR,
     OTHER_COLOR,
     RAMP,
+    SYNTAX_COLORS,
     contrast,
     letter,
+    on_white,
     readable_on,
     style_of,
 )
@@ -80,7 +82,10 @@ def test_the_ramp_darkens_in_equal_steps() -> None:
     assert np.abs(np.diff(lightness) - np.diff(lightness).mean()).max() < 0.5
 
 
-@pytest.mark.parametrize("color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP])
+_OF_SYNTAX = [on_white(color, opacity) for color in SYNTAX_COLORS.values() for opacity in (0.5, 1)]
+
+
+@pytest.mark.parametrize("color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP, *_OF_SYNTAX])
 def test_text_on_every_colour_stands_out(color: str) -> None:
     assert contrast(readable_on(color), color) >= 4.5
     assert contrast("#ffffff", "#e69f00") < 4.5 < contrast(INK, "#e69f00")  # a control
