@@ -69,10 +69,8 @@ def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
     effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
     found = Ablation(effects, Grid((1, 4)), "zero", 20, "label", 5, 6, SIGNATURE)
     header, *rows = render(found.to_frame(), "csv").decode().splitlines()
-    assert (
-        header
-        == "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs,conclusion"
-    )
+    numbers = "intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs"
+    assert header == f"model,set,heads,measure,{numbers},conclusion"
     assert rows == [
         "toy,x,1,masked-lm,1.000000,2.000000,1.250000,0.750000,0.125000,0.353553,2,1,0.333333,0.000000,9,5,"
         '"is not seen to cost more than other heads (6.0 errors above zero, rank 1 of 3; 2 controls cannot tell more)"',

@@ -23,80 +23,82 @@ def refusal(path: Path, content: bytes = b"new") -> str:
     return line
 
 
-class TestWholeFiles:
-    @pytest.mark.parametrize("older", [b"old and longer", None])
-    def test_nobody_sees_a_part_of_it(self, file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
-        seen = []
-        if older is not None:
-            file.write_bytes(older)
-        monkeypatch.setattr(os, "fsync", lambda _: seen.append(file.read_bytes() if file.exists() else None))
-        write_file(file, b"a\r\n\x00\xff")
-        assert seen == [older]
-        assert file.read_bytes() == b"a\r\n\x00\xff" and list(file.parent.iterdir()) == [file]
-
-    @pytest.mark.parametrize("step", [(os, "fsync"), (Path, "replace")], ids=lambda step: step[1])
-    def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
-    ) -> None:
-        file.write_bytes(b"old")
-        monkeypatch.setattr(*step, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-        assert "No space left on device" in refusal(file)
-        assert file.read_bytes() == b"old" and list(file.parent.iterdir()) == [file]
-
-    def test_an_older_file_keeps_its_mode(self, file: Path) -> None:
-        file.touch()
-        file.chmod(0o604)
-        write_file(file, b"new")
-        assert stat.S_IMODE(file.stat().st_mode) == 0o604
+@pytest.mark.parametrize("older", [b"old and longer", None])
+def test_nobody_sees_a_part_of_it(file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
+    seen = []
+    if older is not None:
+        file.write_bytes(older)
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append(file.read_bytes() if file.exists() else None))
+    write_file(file, b"a\r\n\x00\xff")
+    assert seen == [older]
+    assert file.read_bytes() == b"a\r\n\x00\xff" and list(file.parent.iterdir()) == [file]
 
 
-class TestLinksAndDevices:
-    @pytest.mark.parametrize("older", [b"old", None], ids=["link", "dangling link"])
-    def test_a_link_is_written_through(self, tmp_path: Path, older: bytes | None) -> None:
-        (tmp_path / "elsewhere").mkdir()
-        target, link = tmp_path / "elsewhere" / "target.csv", tmp_path / "link.csv"
-        if older is not None:
-            target.write_bytes(older)
-        link.symlink_to(target)
-        write_file(link, b"new")
-        assert link.is_symlink() and target.read_bytes() == b"new" and list(target.parent.iterdir()) == [target]
-
-    def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
-        pipe, got = tmp_path / "pipe", []
-        os.mkfifo(pipe)
-        reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
-        reader.start()
-        write_file(pipe, b"new")
-        reader.join(timeout=60)
-        assert got == [b"new"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
-
-    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-    def test_a_full_device_is_an_error_and_stays_a_device(self) -> None:
-        assert "No space left on device" in refusal(FULL)
-        assert FULL.is_char_device()
+@pytest.mark.parametrize("step", [(os, "fsync"), (Path, "replace")], ids=lambda step: step[1])
+def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
+) -> None:
+    file.write_bytes(b"old")
+    monkeypatch.setattr(*step, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    assert "No space left on device" in refusal(file)
+    assert file.read_bytes() == b"old" and list(file.parent.iterdir()) == [file]
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
-            (".", "is a directory"),
-            ("missing/heads.csv", "there is no directory"),
-            ("text/heads.csv", "there is no directory"),
-            ("a" * 256, "File name too long"),
-        ],
-        ids=["directory", "missing directory", "below a file", "long name"],
-    )
-    def test_before_and_when_writing(self, tmp_path: Path, name: str, words: str) -> None:
-        (tmp_path / "text").write_text("")
-        path = tmp_path / name
-        assert words in refusal(path)
-        with pytest.raises(OutputError, match=words):
-            check_writable(path)
+def test_an_older_file_keeps_its_mode(file: Path) -> None:
+    file.touch()
+    file.chmod(0o604)
+    write_file(file, b"new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o604
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_write_protected_file(self, file: Path) -> None:
-        file.write_bytes(b"old")
-        file.chmod(0o444)
-        assert "no permission" in refusal(file)
-        assert file.read_bytes() == b"old"
+
+@pytest.mark.parametrize("older", [b"old", None], ids=["link", "dangling link"])
+def test_a_link_is_written_through(tmp_path: Path, older: bytes | None) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "target.csv", tmp_path / "link.csv"
+    if older is not None:
+        target.write_bytes(older)
+    link.symlink_to(target)
+    write_file(link, b"new")
+    assert link.is_symlink() and target.read_bytes() == b"new" and list(target.parent.iterdir()) == [target]
+
+
+def test_a_pipe_is_written_into(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_file(pipe, b"new")
+    reader.join(timeout=60)
+    assert got == [b"new"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+def test_a_full_device_is_an_error_and_stays_a_device() -> None:
+    assert "No space left on device" in refusal(FULL)
+    assert FULL.is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (".", "is a directory"),
+        ("missing/heads.csv", "there is no directory"),
+        ("text/heads.csv", "there is no directory"),
+        ("a" * 256, "File name too long"),
+    ],
+    ids=["directory", "missing directory", "below a file", "long name"],
+)
+def test_what_is_no_place_for_a_file_is_refused_before_and_when_writing(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "text").write_text("")
+    path = tmp_path / name
+    assert words in refusal(path)
+    with pytest.raises(OutputError, match=words):
+        check_writable(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_write_protected_file_is_refused(file: Path) -> None:
+    file.write_bytes(b"old")
+    file.chmod(0o444)
+    assert "no permission" in refusal(file)
+    assert file.read_bytes() == b"old"

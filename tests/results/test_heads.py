@@ -135,19 +135,14 @@ def test_a_pattern_goes_before_a_habit_and_rest_before_both() -> None:
 def test_a_habit_that_is_called_as_a_pattern_has_the_patterns_number() -> None:
     labels = labels_of(winners=(0, 0, 2, -1, 2))
     assert labels.among_words[0, 1] == "next-word" and not labels.follows[0, 1]
-    assert labels.share[0, 1] == labels.table.score[0, 1, 0] and labels.kinds["next-word"].heads == (
-        Head(0, 0),
-        Head(0, 1),
-    )
+    assert labels.share[0, 1] == labels.table.score[0, 1, 0]
+    assert labels.kinds["next-word"].heads == (Head(0, 0), Head(0, 1))
 
 
 def test_kinds_are_those_of_most_heads_first_and_heads_the_strongest_first() -> None:
     kinds = labels_of(winners=(0, 2, 2, -1, 2)).kinds
-    assert {name: [head.name for head in kind.heads] for name, kind in kinds.items()} == {
-        "even": ["0-2", "0-1"],
-        "next-word": ["0-0"],
-        "identical": ["0-4"],
-    }
+    heads = {name: [head.name for head in kind.heads] for name, kind in kinds.items()}
+    assert heads == {"even": ["0-2", "0-1"], "next-word": ["0-0"], "identical": ["0-4"]}
     assert next(iter(kinds)) == "even" and kinds["even"].average == 0.5
     assert [head.name for kind in labels_of(ABOVE).resting for head in kind.heads] == ["0-4"]
 

@@ -118,22 +118,11 @@ def test_each_change_is_told_in_a_line() -> None:
 def test_all_that_is_predicted_is_told_in_plain_values_that_json_takes() -> None:
     word = HiddenToken(3, "mat\u202e", 0.125, 0.0625, (("cat", 0.5), ("\x1b[31m", 0.25)), (("dog", 0.75),))
     prediction = Prediction("words", words=(word,), classes=(("\x07no", 0.25, 0.5),), turned=(0.0, 0.5))
-    assert json.loads(json.dumps(prediction.as_json())) == {
-        "kind": "words",
-        "words": [
-            {
-                "place": 3,
-                "truth": "mat\\u202e",
-                "truthBefore": 0.125,
-                "truthAfter": 0.0625,
-                "before": [["cat", 0.5], ["\\x1b[31m", 0.25]],
-                "after": [["dog", 0.75]],
-            }
-        ],
-        "classes": [{"name": "\\x07no", "before": 0.25, "after": 0.5}],
-        "turned": [0.0, 0.5],
-        "whyNone": "",
-    }
+    words = {"place": 3, "truth": "mat\\u202e", "truthBefore": 0.125, "truthAfter": 0.0625}
+    words |= {"before": [["cat", 0.5], ["\\x1b[31m", 0.25]], "after": [["dog", 0.75]]}
+    classes = {"name": "\\x07no", "before": 0.25, "after": 0.5}
+    expected = {"kind": "words", "words": [words], "classes": [classes], "turned": [0.0, 0.5], "whyNone": ""}
+    assert json.loads(json.dumps(prediction.as_json())) == expected
 
 
 def test_a_title_is_a_name_and_no_place() -> None:

@@ -50,19 +50,15 @@ def seen(scanner: Scanner) -> dict[Head, Card]:
     return _cards(scanner, PAIRS)
 
 
-def _rows(scanner: Scanner, pair: Pair) -> tuple[list[str], list[int], np.ndarray]:
-    """The words of an input, their sentences, and what heads carry among them, from `classify` alone."""
-    result = scanner.classify(pair, keep=True)
-    attention = result.kept_attention().carried
-    words = [place for place, sentence in enumerate(result.sentence) if sentence >= 0]
-    rows = attention.weights[:, :, words][..., words].astype(float)
-    return [result.units[i] for i in words], [result.sentence[i] for i in words], rows / rows.sum(-1, keepdims=True)
-
-
 def test_links_are_those_of_a_plain_loop(scanner: Scanner, seen: dict[Head, Card]) -> None:
+    """Over what heads carry among words, from `classify` alone."""
     linked: dict[tuple[str, str], np.ndarray] = {}
     for pair in PAIRS:
-        units, _, rows = _rows(scanner, pair)
+        result = scanner.classify(pair, keep=True)
+        words = [place for place, sentence in enumerate(result.sentence) if sentence >= 0]
+        units = [result.units[place] for place in words]
+        rows = result.kept_attention().carried.weights[:, :, words][..., words].astype(float)
+        rows /= rows.sum(-1, keepdims=True)
         for query, key in np.ndindex(len(units), len(units)):
             cell = np.array([rows[0, 0, query, key], rows[:, :, query, key].mean(), 1])
             linked[units[query], units[key]] = linked.get((units[query], units[key]), 0) + cell
