@@ -38,10 +38,8 @@ REFUSED = [
     ("classify a '\u200b'", 1, "no word in sentence B"),
     ("classify a --model ./none -o no/x.csv", 1, "cannot write no/x.csv: there is no directory"),  # before the work
     ("classify a --model ./none --save-weights no/x.npz", 1, "cannot write no/x.npz: there is no directory"),
-    ("heads --per-pair notes.txt", 1, "name it notes.parquet"),
     ("classify a --pattern zzz", 2, "there is no pattern 'zzz'; there are next-word, previous-word"),
     ("classify a --format xml", 2, "'xml' is not one of 'table', 'csv', 'tsv', 'json', 'jsonl'"),
-    ("classify a --signature a.json -o a.json", 2, "a.json is named twice"),
     ("classify --weights w.npz --model bundled", 2, "--weights needs no model"),
     ("classify --weights w.npz --by carried", 2, "saved weights do not hold what heads carry"),
     ("show 0-0 --weights w.npz --by carried", 2, "saved weights do not hold what heads carry"),

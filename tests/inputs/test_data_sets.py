@@ -49,12 +49,12 @@ def arrow_stream() -> bytes:
 
 
 def workbook() -> bytes:
-    """A sheet with a title that spreadsheets give, blank rows, and numbers beside the sentences."""
+    """Behind a hidden sheet one with a title that spreadsheets give, blank rows, and numbers beside the sentences."""
     book, file = Workbook(), io.BytesIO()
     for row in (["No", "Sentence A", "Sentence B"], [1, "=1+1 is two", "é"], [], [2, "c", "-d"]):
         book.active.append(row)
     book.active["B2"].data_type = "s"
-    book.create_sheet("notes")
+    book.create_sheet("notes", 0).sheet_state = "hidden"
     book.save(file)
     return file.getvalue()
 

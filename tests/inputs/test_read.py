@@ -64,14 +64,11 @@ class TestColumns:
         assert [r.label for r in read_pairs([numbers], FileReading(labelled=True))] == ["1", "-1"]
 
 
-def book(*rows: Sequence[object], hidden: bool = False) -> bytes:
-    """A workbook with the rows in its sheet 'mine', behind a hidden one where that is asked for."""
+def book(*rows: Sequence[object]) -> bytes:
+    """A workbook with these rows."""
     made = openpyxl.Workbook()
-    if hidden:
-        made.active.sheet_state = "hidden"
-        made.create_sheet("mine")
     for row in rows:
-        made.worksheets[-1].append(row)
+        made.active.append(row)
     made.save(file := io.BytesIO())
     return file.getvalue()
 
@@ -181,13 +178,6 @@ class TestBadRecords:
 )
 def test_every_layout_of_json(make: Make, content: str, pairs: list[Pair]) -> None:
     assert pairs_in(make("p.json", content)) == pairs
-
-
-def test_the_first_visible_sheet_is_read(make: Make) -> None:
-    notes: list[str] = []
-    path = make("p.xlsx", book(["text"], ["a"], hidden=True))
-    assert [record.pair for record in read_pairs([path], on_note=notes.append)] == [Pair("a")]
-    assert notes == [f"{path}: its first visible sheet is read, 'mine'"]
 
 
 NO_NAMES = "its first line must name the columns"

@@ -156,8 +156,6 @@ def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"ray_workers": 2}, OptionError, "add engine='ray'"),
-        ({"engine": "spark"}, OptionError, "there is no engine 'spark'"),
         ({"engine": "ray", "ray_workers": 0}, OptionError, "from 1"),
         ({"engine": "ray", "per_pair": "x.parquet"}, OptionError, "leave out state and engine='ray'"),
         ({"engine": "ray", "model": "no-such-directory/at-all"}, ModelError, "no-such-directory"),
