@@ -288,11 +288,9 @@ def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(re
         assert [len(model.asked) for model in models] == [8, 2]
 
 
-CHANGED = {"b": "a dog", "hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
-
-
 def test_a_question_with_everything() -> None:
-    asked = question_of(body_of(**CHANGED, model=1), models=2)
+    changed = {"hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
+    asked = question_of(body_of(b="a dog", **changed, model=1), models=2)
     off = Head(0, 11, kind=AttentionKind.DECODER), Head(2, 0)
     assert asked.change == Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=off)
     assert (asked.pair, asked.model) == (Pair("the cat", "a dog"), 1)
@@ -306,9 +304,9 @@ def test_a_question_with_nothing_but_a_sentence() -> None:
     assert list(asked.as_json()) == ["a", "b", "hidden", "positions", "segments", "off", "model"]  # as scripts ask
 
 
-@pytest.mark.parametrize("other", [{"a": "the dog"}, {"b": "x"}, {"off": ["0-1"]}, {"hidden": [1]}, {"model": 1}])
-def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> None:
-    assert question_of(body_of(**other), models=2).id != question_of(body_of(), models=2).id
+def test_what_is_answered_otherwise_has_another_id() -> None:
+    others = [{"a": "the dog"}, {"b": "x"}, {"off": ["0-1"]}, {"hidden": [1]}, {"model": 1}]
+    assert len({question_of(body_of(**fields), models=2).id for fields in ({}, *others)}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
@@ -316,10 +314,7 @@ def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> Non
     [
         *(b"", b"\xff", b"[]", b"{", b'{"a": 1}', b'{"a": "x", "model": NaN}', b"[" * 60_000, b'{"a": "\\ud800"}'),
         b'{"a": "x", "model": ' + b"9" * 5000 + b"}",
-        *(
-            body_of(**{name: value})
-            for name, value in {"b": 1, "path": "/etc/passwd", "positions": "upside down"}.items()
-        ),
+        *(body_of(b=1), body_of(path="/etc/passwd"), body_of(positions="upside down")),
         *(body_of(model=value) for value in ("bert-base-uncased", 1, -1, True, 0.0)),
         *(body_of(hidden=value) for value in (3, ["3"], [-1], [65_536], [1.0], [0] * 4097)),
         *(body_of(off=value) for value in ("2-0", [[2, 0]], ["2-0,3-1"], ["٢-0"], ["all"], ["12345-0"], ["2-0\n"])),

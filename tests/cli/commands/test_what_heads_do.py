@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.cli.output import SUFFIXES
 from attnscan.inputs.read import shipped_pairs
-from attnscan.results.files import render
+from attnscan.results.files import Format, render
 from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.scoring.patterns import PATTERNS
 
@@ -44,15 +43,15 @@ def pairs(tmp_path: Path) -> str:
 class TestClassify:
     @pytest.mark.usefixtures("each_run_once")
     def test_a_file_of_every_format_holds_what_is_printed(self, toy: str, tmp_path: Path) -> None:
-        """What is read back of each format: `tests/results/test_tables.py`."""
+        """What is read back of each: `tests/results/test_tables.py`. Screens in files: `tests/cli/test_output.py`."""
         on_toy = ("classify", "the cat sat", "a cat", "--model", toy)
         frame = attnscan.classify(a="the cat sat", b="a cat", model=toy).to_frame()
-        for suffix, kind in SUFFIXES.items():
-            path = tmp_path / f"heads{suffix}"
-            if kind != "table":  # a screen: tests/cli/test_output.py
-                assert run(*on_toy, "-o", str(path)).stdout == ""
-                assert path.read_bytes() == render(frame, kind)
-            if kind not in ("table", "parquet", "xlsx"):
+        kinds: tuple[Format, ...] = ("csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx")
+        for kind in kinds:
+            path = tmp_path / f"heads.{'md' if kind == 'markdown' else kind}"
+            assert run(*on_toy, "-o", str(path)).stdout == ""
+            assert path.read_bytes() == render(frame, kind)
+            if kind not in ("parquet", "xlsx"):
                 assert run(*on_toy, "--format", kind).stdout == path.read_text(encoding="utf-8")
 
     def test_json_carries_the_signature_and_the_tokens(self) -> None:
