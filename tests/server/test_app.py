@@ -54,13 +54,13 @@ def _request(port: int, body: bytes, length: int) -> bytes:
 
 def test_pages_and_answers(port: int) -> None:
     page = fetched(port, "")
-    assert page.status == 200 and b"<html" in page.body and "server" not in page.headers
+    assert page.status_code == 200 and b"<html" in page.content and "server" not in page.headers
     answer = fetched(port, "answer", body_of(), Origin=f"http://127.0.0.1:{port}")
-    assert answer.status == 200 and HEADERS.items() <= answer.headers.items()
-    for path in (f"numbers/{answer.json['id']}/0-2", f"page/{answer.json['id']}", "?model=0"):
-        assert fetched(port, path).status == 200
+    assert answer.status_code == 200 and HEADERS.items() <= answer.headers.items()
+    for path in (f"numbers/{answer.json()['id']}/0-2", f"page/{answer.json()['id']}", "?model=0"):
+        assert fetched(port, path).status_code == 200
     for path in ("?model=1", "?model=-1", "?model=x", "?model="):
-        assert fetched(port, path).status == 404
+        assert fetched(port, path).status_code == 404
 
 
 def test_the_server_is_on_this_machine_alone() -> None:
@@ -71,7 +71,7 @@ def test_the_server_is_on_this_machine_alone() -> None:
 def test_many_questions_at_once_are_all_answered(port: int) -> None:
     with ThreadPoolExecutor(20) as pool:
         answers = pool.map(lambda number: fetched(port, "answer", body_of(a=f"cat {number}")), range(40))
-        assert [answer.status for answer in answers] == [200] * 40
+        assert [answer.status_code for answer in answers] == [200] * 40
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: py
         while piece := client.recv(1 << 16):
             answer += piece
         assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"403", b"431")
-    assert fetched(port, "").status == 200
+    assert fetched(port, "").status_code == 200
     assert capfd.readouterr() == ("", "")
 
 
@@ -100,20 +100,20 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
     assert model.begun.wait(WAIT)
     client.close()
     model.let.set()
-    assert fetched(port, "answer", body_of()).status == 200
+    assert fetched(port, "answer", body_of()).status_code == 200
     _sent(port, _request(port, body, 2000)).close()  # before its end
-    assert fetched(port, "answer", body_of()).status == 200
+    assert fetched(port, "answer", body_of()).status_code == 200
 
 
 def test_a_page_of_ours_is_answered_and_saved_and_has_numbers_of_heads(app: Starlette) -> None:
     page = asked(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
-    assert page.status == 200 and b"<html" in page.body and page.headers["content-type"].startswith("text/html")
+    assert page.status_code == 200 and b"<html" in page.content and page.headers["content-type"].startswith("text/html")
     answer = asked(app, f"/{TOKEN}/answer", body_of(), OURS)
-    assert answer.status == 200 and answer.json["id"] and answer.headers["content-type"] == "application/json"
-    assert asked(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status == 200
-    saved = asked(app, f"/{TOKEN}/page/{answer.json['id']}")
+    assert answer.status_code == 200 and answer.json()["id"] and answer.headers["content-type"] == "application/json"
+    assert asked(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status_code == 200
+    saved = asked(app, f"/{TOKEN}/page/{answer.json()['id']}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
-    statuses = [asked(app, f"/{TOKEN}/numbers/{answer.json['id']}/{head}").status for head in ("0-2", "6-0")]
+    statuses = [asked(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code for head in ("0-2", "6-0")]
     assert statuses == [200, 422]
 
 
@@ -136,16 +136,16 @@ ORIGINS = "null", "http://evil.example", f"https://{HOST}", "http://127.0.0.1", 
 def test_other_hosts_and_other_pages_are_refused(app: Starlette, headers: Any, host: str | None, status: int) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         refused = asked(app, path, body, headers, host)
-        assert refused.status == status and b"<html" not in refused.body
+        assert refused.status_code == status and b"<html" not in refused.content
 
 
 def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> None:
     """A page elsewhere that knows the address can open it in a tab, which it can neither read nor frame."""
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-    assert asked(app, f"/{TOKEN}/", headers=link.items()).status == 200
+    assert asked(app, f"/{TOKEN}/", headers=link.items()).status_code == 200
     for name, value in (("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "iframe"), ("sec-fetch-dest", "script")):
-        assert asked(app, f"/{TOKEN}/", headers=(link | {name: value}).items()).status == 403
-    assert asked(app, f"/{TOKEN}/answer", body_of(), link.items()).status == 403
+        assert asked(app, f"/{TOKEN}/", headers=(link | {name: value}).items()).status_code == 403
+    assert asked(app, f"/{TOKEN}/answer", body_of(), link.items()).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -159,21 +159,22 @@ def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> Non
 def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(app: Starlette, path: str) -> None:
     for body in (None, body_of()):
         found = asked(app, path, body)
-        assert found.status == 404 and b"<html" not in found.body
+        assert found.status_code == 404 and b"<html" not in found.content
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "X"])
 def test_other_methods_are_refused(app: Starlette, method: str) -> None:
     for path in ("", "answer", "page/0123456789abcdef"):
         answer = asked(app, f"/{TOKEN}/{path}", method=method)
-        assert answer.status == 405 and "access-control-allow-origin" not in answer.headers
+        assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
 
 
 def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
     most = body_of(a="x")[:-1] + b" " * (MOST_BODY - len(body_of(a="x"))) + b"}"
-    assert len(most) == MOST_BODY and asked(app, f"/{TOKEN}/answer", most).status == 200
+    assert len(most) == MOST_BODY and asked(app, f"/{TOKEN}/answer", most).status_code == 200
     for refused in (asked(app, f"/{TOKEN}/answer", most + b" "), asked(app, f"/{TOKEN}/answer", method="POST")):
-        assert refused.status == 413 and "shorten" in refused.json["error"] and refused.headers["connection"] == "close"
+        assert refused.status_code == 413 and "shorten" in refused.json()["error"]
+        assert refused.headers["connection"] == "close"
 
 
 @pytest.mark.parametrize(
@@ -189,13 +190,13 @@ def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
 )
 def test_what_cannot_be_answered_is_one_line(app: Starlette, path: str, body: Any, status: int, said: str) -> None:
     found = asked(app, f"/{TOKEN}/{path}", body)
-    assert (found.status, found.json) == (status, {"error": said})
+    assert (found.status_code, found.json()) == (status, {"error": said})
     assert HEADERS.items() <= found.headers.items() and "server" not in found.headers
 
 
 def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(app: Starlette, bugs: pytest.LogCaptureFixture) -> None:
     found = asked(app, f"/{TOKEN}/answer", body_of(a="a bug"))
-    assert found.status == 500 and list(found.json) == ["error"] and b"ValueError" not in found.body
+    assert found.status_code == 500 and list(found.json()) == ["error"] and b"ValueError" not in found.content
     assert "ValueError: a bug of ours" in bugs.text
     bugs.clear()
 
@@ -224,13 +225,13 @@ def test_hostile_bodies(app: Starlette) -> None:
     for seed in range(200):
         answer = asked(app, f"/{TOKEN}/answer", body(random.Random(seed)))
         assert answer.headers["content-type"] == "application/json", (seed, answer)
-        assert answer.body.isascii() and b"\x1b" not in answer.body, (seed, answer)
-        found.add(answer.status)
-        if answer.status != 200:
-            said = answer.json["error"]
-            assert list(answer.json) == ["error"] and 0 < len(said) < 500 and plain(said) == said, (seed, said)
+        assert answer.content.isascii() and b"\x1b" not in answer.content, (seed, answer)
+        found.add(answer.status_code)
+        if answer.status_code != 200:
+            said = answer.json()["error"]
+            assert list(answer.json()) == ["error"] and 0 < len(said) < 500 and plain(said) == said, (seed, said)
     assert found == {200, 400, 413, 422}
-    assert asked(app, f"/{TOKEN}/answer", body_of()).status == 200
+    assert asked(app, f"/{TOKEN}/answer", body_of()).status_code == 200
 
 
 def ask(**fields: Any) -> Question:

@@ -1,14 +1,15 @@
 """A session over models that are stand-ins, and requests to what answers from it."""
 
 import asyncio
-import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
+from httpx2 import Response
 from starlette.applications import Starlette
 
 from attnscan.errors import InputError
@@ -49,20 +50,6 @@ class StandIn:
         return Trial(self.result, (), self.result.kept_attention().tokens)
 
 
-@dataclass
-class Answer:
-    """Of a server."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body, read."""
-        return json.loads(self.body)
-
-
 @contextmanager
 def session_of(*models: StandIn) -> Iterator[Session]:
     """Closed afterwards."""
@@ -89,7 +76,7 @@ def asked(
     headers: Iterable[tuple[str, str]] = (),
     host: str | None = HOST,
     method: str = "",
-) -> Answer:
+) -> Response:
     """What an app answers to one request in this process."""
     pieces = [body or b""]
     given = [("host", host), *([("content-length", str(len(body)))] if body is not None else []), *headers]
@@ -116,9 +103,8 @@ def asked(
         await app(scope, receive, send)
 
     asyncio.run(run())
-    begun = sent[0]
-    found = {name.decode(): value.decode() for name, value in begun["headers"]}
-    return Answer(begun["status"], found, b"".join(each.get("body", b"") for each in sent[1:]))
+    content = b"".join(each.get("body", b"") for each in sent[1:])
+    return Response(sent[0]["status"], headers=sent[0]["headers"], content=content)
 
 
 @contextmanager
@@ -130,13 +116,8 @@ def listened(session: Session) -> Iterator[int]:
             yield port
 
 
-def fetched(port: int, path: str, body: bytes | None = None, token: str = TOKEN, **headers: str) -> Answer:
+def fetched(port: int, path: str, body: bytes | None = None, **headers: str) -> Response:
     """What a real server answers behind its token."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    try:
-        kind = {} if body is None else {"Content-Type": "application/json"}
-        connection.request("GET" if body is None else "POST", f"/{token}/{path}", body, kind | headers)
-        response = connection.getresponse()
-        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()
+    kind = {} if body is None else {"Content-Type": "application/json"}
+    address, method = f"http://127.0.0.1:{port}/{TOKEN}/{path}", "GET" if body is None else "POST"
+    return httpx2.request(method, address, content=body, headers=kind | headers, timeout=60)

@@ -5,30 +5,27 @@
 Not held by a test: what a browser draws differs a little from one to the next.
 """
 
-import subprocess
-import sys
-import tempfile
+from tempfile import NamedTemporaryFile
 
-import chromium
-from command_line import A, B, run
+from chromium import running, settle
+from command_line import A, B
 from pictures import DIRECTORY
 
-SERVE = [sys.executable, "-m", "attnscan", "serve", A, B, "--model", "bundled"]
+import attnscan
 
 if __name__ == "__main__":
-    with chromium.running() as browser, tempfile.NamedTemporaryFile(suffix=".html") as file:
-        run("report", A, B, "--model", "bundled", "-o", file.name)
-        page = browser.new_page(viewport={"width": 1100, "height": 640})
-        page.goto(f"file://{file.name}")
-        page.get_by_role("tab", name="Head").click()
-        page.wait_for_timeout(500)
-        page.screenshot(path=DIRECTORY / "page.png")
-        with subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True) as server:  # hide a word, switch heads off
-            assert server.stdout is not None
-            page = browser.new_page(viewport={"width": 1100, "height": 820})
-            page.goto(server.stdout.readline().strip() + "#view=head&heads=2-11&hidden=13&without=1-9,1-11")
-            page.locator("#matrices figure").wait_for()
-            page.locator("#facts table.profile").wait_for()
-            page.wait_for_timeout(500)
-            page.screenshot(path=DIRECTORY / "serve.png")
-            server.terminate()
+    with (
+        running() as browser,
+        attnscan.serve(A, B, model="bundled") as server,
+        NamedTemporaryFile(suffix=".html") as file,
+    ):
+        attnscan.report(A, B, model="bundled", output=file.name)
+        changed = "#view=head&heads=2-11&hidden=13&without=1-9,1-11"  # a word is hidden, heads are switched off
+        for address, height, name in (
+            (f"file://{file.name}#view=head", 640, "page.png"),
+            (server.url + changed, 820, "serve.png"),
+        ):
+            page = browser.new_page(viewport={"width": 1100, "height": height})
+            page.goto(address)
+            settle(page)
+            page.screenshot(path=DIRECTORY / name)
