@@ -1,4 +1,4 @@
-"""An input's numbers as packed texts of a page: rounded to whole steps, compressed, base64, as many as fit its size.
+"""An input's numbers as packed texts of a page: rounded to whole steps, compressed, base64.
 
 Weights have the finest steps with which every head fits; if none does, the heads that follow a pattern most are on the
 page. Queries and keys take the room that is left. A row is its sum over words, the shares of words among themselves,
@@ -6,7 +6,8 @@ and the weights on special tokens, so that weights among words are as exact as a
 
 What a head carries, weight times norm, can be far off if made of rounded weights: where a large weight meets a small
 norm, small weights decide (0.3 was seen, at 120 tokens). So the page holds the norms, and how many steps each share is
-from what rounded shares make of it: 20 to 30 % less than the shares themselves. Sums are whole, and both sides agree.
+from what rounded shares make of it; with its weights, a head takes a quarter less so than with the shares themselves.
+Sums are of whole numbers, so that both sides agree.
 """
 
 import base64
