@@ -311,6 +311,8 @@ def test_heads_are_chosen_one_or_several_kept_in_the_address_or_not_on_the_page(
     labels = article.with_reading("weight", "in").labels
     name = words(str(labels.among_words[2, 9])) + "?" * bool(labels.unsure[2, 9])
     expect(titles).to_have_text([f"Head 2-9 {name}"])
+    page.go_back()
+    expect(chosen).to_have_value("1-8, 0-2")
     page.fill("#heads", "0-2, 2-8")
     page.press("#heads", "Enter")
     page.select_option("#pairs", "ab")
