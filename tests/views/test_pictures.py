@@ -190,6 +190,9 @@ def test_every_head_token_and_weight_is_drawn(article: HeadScores, lines: bool) 
     assert full > 10
     color, count = (palette.RAMP[6], drawn) if lines else (palette.RAMP[-1], full + 1)
     assert svg.decode().count(f"{'stroke' if lines else 'fill'}: {color}") == count
+    if lines:  # the weaker a weight, the paler its line
+        opacities = [float(opacity) for opacity in re.findall(r"stroke-opacity: ([\d.]+)", svg.decode())]
+        assert sorted(opacities) == pytest.approx(np.sort(weights[weights >= 0.01]), abs=1e-3)
     assert svg == picture(article, "head", width=6.5, heads="1-8,0-2", lines=lines)
 
 
