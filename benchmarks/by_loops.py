@@ -30,16 +30,11 @@ class Input:
     """One input, token by token, or word by word."""
 
     inputs: dict[str, list[int]]
-    sentence: list[int]
-    """0 for sentence A, 1 for B, -1 for a special token."""
-    text: list[str]
-    """Case folded."""
-    content: list[bool]
-    """Whether it is a word with a letter or digit."""
-    visible: list[list[bool]]
-    """By query, then key."""
-    pieces: list[list[int]]
-    """Of which tokens each is made."""
+    sentence: list[int]  # 0 for sentence A, 1 for B, -1 for a special token
+    text: list[str]  # case folded
+    content: list[bool]  # whether it is a word with a letter or digit
+    visible: list[list[bool]]  # by query, then key
+    pieces: list[list[int]]  # of which tokens each is made
 
     @property
     def words(self) -> list[int]:
@@ -207,10 +202,8 @@ class Measured:
     weight: float = 0.0
     n: float = 0.0
     chance: float = 0.0
-    itself: float = 0.0
-    """The part of the weight that lies on the query itself."""
-    whole: float = 0.0
-    """The weight of the same queries on the wider target that this one is a part of."""
+    itself: float = 0.0  # the part of the weight that lies on the query itself
+    whole: float = 0.0  # the weight of the same queries on the wider target that this one is a part of
 
 
 Measures = dict[Head, dict[str, Measured]]

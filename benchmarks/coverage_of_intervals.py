@@ -35,12 +35,9 @@ class Drawn:
     """What some drawings of pairs say of every head. Shape: each [drawing, head]."""
 
     score: np.ndarray
-    error: np.ndarray
-    """√Σ(S - score·n)² / Σn, without a factor for few pairs."""
-    pairs: np.ndarray
-    """Those that have an eligible word."""
-    effective: np.ndarray
-    """(Σn)² / Σn²."""
+    error: np.ndarray  # √Σ(S - score·n)² / Σn, without a factor for few pairs
+    pairs: np.ndarray  # those that have an eligible word
+    effective: np.ndarray  # (Σn)² / Σn²
 
 
 def draw(population: Population, size: int, seed: int) -> Drawn:

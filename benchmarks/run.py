@@ -26,8 +26,7 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
 TIMES, END = "<!-- times by make bench -->", "<!-- these were the times -->"
 ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
-BY_HAND = "\n## By hand\n"
-"""Where what other scripts printed begins."""
+BY_HAND = "\n## By hand\n"  # where what other scripts printed begins
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 IMPORTS = [sys.executable, "-c", "import typer, rich"]
 BARE = f"""
@@ -46,7 +45,7 @@ CASES = [
     ("`classify` of one pair, predictive off", ONE_PAIR, [sys.executable, "-c", BARE], "a bare script", 1.15),
 ]
 PATTERNS = ["--pattern", "next-word", "--pattern", "previous-word"]
-COMMANDS = [
+COMMANDS = [  # what docs/speed.md times: as it names them, what they read, and their words
     ("`classify A B`", "one pair", ["classify", A, B]),
     ("`explain 0-2 A B`", "one pair", ["explain", "0-2", A, B]),
     ("`report A B -o page.html`", "one pair", ["report", A, B, "-o", "page.html"]),
@@ -57,7 +56,6 @@ COMMANDS = [
     ("`similar`", "pairs", ["similar"]),
     ("`ablate --pattern next-word --pattern previous-word`", "pairs", ["ablate", *PATTERNS]),
 ]
-"""What docs/speed.md times: as it names them, what they read, and their words."""
 
 
 def startup(runs: int) -> Iterator[str]:

@@ -69,10 +69,8 @@ class Tally:
     """How one table compares."""
 
     table: str
-    bound: float = 1e-5
-    """Six decimals are written, which rounds by 5e-7, and weights are float32."""
-    why: str = ""
-    """Why the bound is another one."""
+    bound: float = 1e-5  # six decimals are written, which rounds by 5e-7, and weights are float32
+    why: str = ""  # why the bound is another one
     numbers: int = 0
     texts: int = 0
     largest: float = 0.0
