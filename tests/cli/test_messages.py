@@ -64,6 +64,7 @@ REFUSED = [
     ("report -o page.html --heads 0-2", 2, "are for one input's page"),
     ("report --treebank t.conllu --window 1-3 -o page.html", 2, "--window, --no-neurons and --attention are for"),
     ("report --treebank t.conllu --columns a,b -o page.html", 2, "--columns is for --pairs; leave it out"),
+    ("plot --weights w.npz --columns a,b -o x.svg", 2, "--columns is for --pairs; leave it out"),
     ("report --sentences 3 -o page.html", 2, "--sentences is for --treebank; name a treebank, or leave it out"),
     ("patterns mine.py:verbs", 2, "there is no pattern 'mine.py:verbs'"),
     ("classify a --treshold 1", 2, "--threshold"),
