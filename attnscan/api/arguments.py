@@ -353,7 +353,7 @@ def file_to_write(path: File | None) -> Path | None:
 
 
 def parse_window(window: Sequence[int] | str | None) -> tuple[int, int] | None:
-    """The first and the last index, if they are given. Raises: OptionError for what is no window."""
+    """The first and the last index, if they are given. Raises: OptionError for another text."""
     if window is None:
         return None
     ends: list[Any] = list(window.split("-") if isinstance(window, str) else window)
@@ -366,7 +366,7 @@ def parse_window(window: Sequence[int] | str | None) -> tuple[int, int] | None:
 def open_models(*calls: Call) -> Iterator[list[Scanner]]:
     """The models of some calls made ready, all found before the first is loaded and torch is imported.
 
-    Raises: ModelError, DeviceError if a model cannot be loaded on the device; OptionError for what is no model.
+    Raises: ModelError, DeviceError if a model cannot be loaded on the device; OptionError for anything but a model.
     """
     step, scanners = calls[0].pairs.counted_by(progress_of(calls[0].progress)), list[Any]()
     sources = [_find_source(call, step) for call in calls]

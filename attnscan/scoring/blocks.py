@@ -26,7 +26,7 @@ ROOM = 1 << 23  # numbers that all blocks may hold together: 64 MB
 
 
 def added(a: Any, b: Any) -> Any:
-    """Add two sums: mappings name by name; None is the sum of nothing."""
+    """Add two sums: mappings name by name; None is an empty sum."""
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, Mapping):

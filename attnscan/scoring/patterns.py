@@ -372,7 +372,7 @@ def with_own(
 ) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of some patterns, each once, and `ours` with those of `extra` and of one's own that are among them.
 
-    Raises: OptionError for what is no pattern; if two patterns have one name as well.
+    Raises: OptionError for anything but a pattern, or if two patterns have one name.
     """
     resolved = [own_pattern(item) if isinstance(item, str) and is_own(item) else item for item in requested]
     patterns = dict.fromkeys(pattern for item in resolved for pattern in chosen([item], (*ours, *extra)))

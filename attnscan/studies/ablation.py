@@ -225,7 +225,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
 def _effect(off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray) -> Effect:
     """Compare a set with its controls. Shape: `sums` [pair, set]: intact, the set, controls; `n` [pair].
 
-    The standard error is over samples in which pairs and controls are both drawn anew. NaN below two of either.
+    The standard error is over samples in which pairs and controls are both drawn again. NaN below two of either.
     """
     values, se = ratio(sums, n[:, None]), math.nan
     if len(off.controls) > 1:

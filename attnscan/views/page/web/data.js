@@ -68,7 +68,7 @@ const cellOf = (head, name, by = reading()) => tables[by].rows[head.index][colum
 /** What an even spread would score for a pattern; null where no word was eligible. */
 const chanceOf = (head, { id }) => tables[reading()].chance[head.index][patterns.indexOf(kindNamed[id])];
 
-/** How far above chance a head's score is, in [0, 1]; 0 where it cannot be told from chance. */
+/** How far above chance a head's score is, in [0, 1]; 0 where it is not distinguished from chance. */
 function aboveChance(head, { id }) {
   const [score, chance, low] = [cellOf(head, id), chanceOf(head, { id }), cellOf(head, `${id}_low`)];
   if (score === "" || chance === null || chance >= 1 || (low !== "" && Number(low) <= chance)) return 0;
