@@ -150,20 +150,9 @@ def test_transformers_is_imported_by_no_module_of_ours_but_by_a_model_that_is_lo
     assert _loads_without({"transformers"}, MODULES - {"attnscan.__main__"}) == []
 
 
-NO_MODEL = [
-    ["--help"],
-    ["--version"],
-    ["patterns"],
-    ["patterns", "identical"],
-    ["classify", "--help"],
-    ["classify", ""],
-    ["classify", "a", "--pattern", "nextword"],
-    ["classify", "a", "--model", "./nowhere"],
-    ["show", "two", "a"],
-    ["heads", "--pairs", "nowhere.csv"],
-    ["plot", "--help"],
-    ["ablate", "--help"],
-]
+LINES = ("--help", "--version", "patterns", "patterns identical", "classify --help", "plot --help", "ablate --help")
+WRONG = ("classify a --pattern nextword", "classify a --model ./nowhere", "show two a", "heads --pairs nowhere.csv")
+NO_MODEL = [["classify", ""], *(line.split() for line in (*LINES, *WRONG))]
 
 
 def test_answers_that_need_no_model_load_no_torch() -> None:

@@ -223,24 +223,6 @@ def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     assert labels.stays is not None and np.isnan(labels.stays).all()
 
 
-def test_studies_label_heads_as_a_scan_does() -> None:
-    """`similar`, `compare` and `explain` label heads by the same pairs, and so in the same resamples of them."""
-    labels = _scanned(LABELLED, DIFFERENT[:20]).labels
-    assert labels.stays is not None and np.nanmin(labels.stays) < 1
-    pairs = [(pair.a, str(pair.b)) for pair in DIFFERENT[:20]]
-    explained = attnscan.explain("layer:2", pairs=pairs, model="bundled").to_frame()
-    assert explained["label"].tolist() == labels.label[2].tolist()
-    alike = attnscan.similar(pairs, model="bundled").to_frame()
-    compared = attnscan.compare("bundled", "bundled", pairs).to_frame(["next-word"])
-    for labels_there, stays in (
-        (alike["label"], alike["label_stays"]),
-        (compared["label_a"], compared["label_a_stays"]),
-        (compared["label_b"], compared["label_b_stays"]),
-    ):
-        assert labels_there.tolist() == labels.label.ravel().tolist()
-        assert_allclose(stays, labels.stays.ravel(), atol=1e-3)
-
-
 TEXTS = [(pair.a, pair.b) for pair in PAIRS]
 
 

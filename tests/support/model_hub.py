@@ -1,15 +1,17 @@
 """A hub on this machine that serves one model, whose `main` moves on each time it is asked for, and the hub's cache."""
 
 import hashlib
-import json
-import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from attnscan.server.app import listening, served
 
 ID = "org/tiny"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -66,60 +68,39 @@ class ModelHub:
 def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[ModelHub]:
     """A hub with the model ID, as long as it is wanted."""
     hub = ModelHub(commits, mains)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+
+    def file(request: Request) -> Response:
+        name, commit = request.path_params["name"], hub.commit(request.path_params["revision"])
+        if commit is None:
+            return _missing("RevisionNotFound")
+        hub.requests.append(f"{request.method} {commit}/{name}")
+        if not (path := hub.commits[commit] / name).is_file():
+            return _missing("EntryNotFound")
+        etag = f'"{hashlib.sha1(path.read_bytes()).hexdigest()}"'
+        return FileResponse(path, headers={"ETag": etag, "X-Repo-Commit": commit})
+
+    def about(request: Request) -> Response:
+        kind, revision = (request.path_params.get(name) for name in ("kind", "revision"))
+        if (commit := hub.commit(revision or "main")) is None:
+            return _missing("RevisionNotFound")
+        hub.requests.append(f"{request.method} {'tree' if kind == 'tree' else 'info'} {revision or 'main'}")
+        files = sorted(hub.commits[commit].iterdir())
+        if kind == "tree":
+            return JSONResponse([{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": "0"} for f in files])
+        return JSONResponse({"id": ID, "sha": commit, "siblings": [{"rfilename": file.name} for file in files]})
+
+    routes = [
+        Route("/", lambda _: Response()),
+        Route(f"/{ID}/resolve/{{revision}}/{{name:path}}", file),
+        Route(f"/api/models/{ID}", about),
+        Route(f"/api/models/{ID}/{{kind}}/{{revision}}", about),
+        Route(f"/api/models/{ID}/tree/{{directory:path}}", lambda _: _missing("EntryNotFound")),
+    ]
+    app = Starlette(routes=routes, exception_handlers={404: lambda *_: _missing("RepoNotFound")})
+    with listening(None) as own, served(app, own):
+        hub.address = "http://{}:{}".format(*own.getsockname())
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    hub: ModelHub
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        path = unquote(self.path.partition("?")[0])
-        file = re.fullmatch(f"/{ID}/resolve/([^/]+)/(.+)", path)
-        about = re.fullmatch(f"/api/models/{ID}(?:/(revision|tree)/([^/]+))?", path)
-        commit = self.hub.commit(file[1] if file else about[2] or "main") if file or about else None
-        if path == "/":
-            self._answer(200, b"")
-        elif commit is None:  # a directory inside the model, among them
-            missing = "EntryNotFound" if path.startswith(f"/api/models/{ID}/tree/") else "RepoNotFound"
-            self._answer(404, b"{}", {"X-Error-Code": "RevisionNotFound" if file or about else missing})
-        elif file:
-            self._file(commit, file[2])
-        else:
-            assert about is not None
-            self.hub.requests.append(f"{self.command} {'tree' if about[1] == 'tree' else 'info'} {about[2] or 'main'}")
-            files = sorted(self.hub.commits[commit].iterdir())
-            listed = [{"type": "file", "path": own.name, "size": own.stat().st_size, "oid": "0"} for own in files]
-            info = {"id": ID, "sha": commit, "siblings": [{"rfilename": own.name} for own in files]}
-            self._answer(200, json.dumps(listed if about[1] == "tree" else info).encode())
-
-    def _file(self, commit: str, name: str) -> None:
-        self.hub.requests.append(f"{self.command} {commit}/{name}")
-        file = self.hub.commits[commit] / name
-        if not file.is_file():
-            return self._answer(404, b"{}", {"X-Error-Code": "EntryNotFound"})
-        content = file.read_bytes()
-        start = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").partition("-")[0])
-        etag = f'"{hashlib.sha1(content).hexdigest()}"'
-        return self._answer(206 if start else 200, content[start:], {"ETag": etag, "X-Repo-Commit": commit})
-
-    def _answer(self, status: int, content: bytes, headers: Mapping[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+def _missing(code: str) -> Response:
+    return JSONResponse({}, 404, {"X-Error-Code": code})

@@ -1,13 +1,9 @@
 """A tiny T5 that was trained to translate a toy language word by word in reversed order: the right links are known.
 
-    python tests/support/translator.py DIRECTORY
-
-trains it anew: two layers each, four heads, a minute on one core. What is shipped in `tests/data/translator` is that.
-A word of the source occurs once in a sentence, so that each word of the target has one link. Beside it, random ones of
-several families, and what transformers itself gives of a pair.
+`tests/data/translator` has it, and says how it was trained. A word of the source occurs once in a sentence, so that
+each word of the target has one link. Beside it, random ones of several families, and what transformers itself gives.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -113,27 +109,3 @@ def eager(checkpoint: Path, source: str, target: str) -> Any:
     labels = tokens(text_target=target, return_tensors="pt").input_ids
     with torch.no_grad():
         return model(**tokens(source, return_tensors="pt"), labels=labels, output_attentions=True)
-
-
-def trained() -> T5ForConditionalGeneration:
-    """Train a model."""
-    steps, size = 1500, 64
-    model = untrained().train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, steps)
-    for step in range(steps):
-        drawn = sentences(size, 10_000 + step)
-        longest = max(map(len, drawn)) + 1
-        ids, labels = torch.zeros(size, longest, dtype=torch.int64), torch.full((size, longest), -100)
-        for row, words in enumerate(drawn):
-            ids[row, : len(words) + 1] = torch.tensor([*(word + 3 for word in words), 1])
-            labels[row, : len(words) + 1] = torch.tensor([*(w + 3 + len(SOURCE) for w in reversed(words)), 1])
-        optimizer.zero_grad()
-        model(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels).loss.backward()
-        optimizer.step()
-        schedule.step()
-    return model.eval()
-
-
-if __name__ == "__main__":
-    save(trained(), Path(sys.argv[1]))

@@ -12,14 +12,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 ARTICLE = "bert-base-uncased.store-strawberries"
 PUBLISHED = [ARTICLE, "distilbert-base-uncased.quick-brown-fox", "roberta-base.cat-mat-rug"]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "delimiter", "bag-of-words"]
-LEADING = {  # Vig's pair: the best heads of each pattern, the first and the second
-    "next-word": [{(2, 0), (2, 9)}, {(2, 0), (2, 9)}],
-    "previous-word": [{(3, 5)}, {(6, 11)}],
-    "identical": [{(10, 10)}, {(2, 6)}],
-    "cross-sentence": [{(10, 10)}],
-    "delimiter": [{(1, 6)}, {(5, 1)}],
-    "bag-of-words": [{(0, 0)}],
-}
 
 
 def _classified(name: str, *options: str) -> pd.DataFrame:
@@ -33,13 +25,6 @@ def test_scores_agree_with_the_independent_ones(name: str) -> None:
     ours = scores[["layer", "head", *SCORES]]
     pd.testing.assert_frame_equal(ours, expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False)
     assert scores["predictive"].isna().all()
-
-
-def test_the_heads_that_lead() -> None:
-    article = _classified(ARTICLE, "--special=in").set_index(["layer", "head"])
-    for pattern, leading in LEADING.items():
-        order = article[pattern].sort_values(ascending=False, kind="stable").index
-        assert all(order[place] in heads for place, heads in enumerate(leading)), pattern
 
 
 def test_patterns_of_the_articles_pair_among_words() -> None:

@@ -121,7 +121,11 @@ def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
         told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
     for row in comparison.to_frame().to_dict("records"):
         for of in ("a", "b"):
-            told.check({"label": row[f"label_{of}"], "layer": row["layer"], "head": row["head"]})
+            label = {"label": row[f"label_{of}"], "label_stays": row[f"label_{of}_stays"]}
+            told.check(label | {"layer": row["layer"], "head": row["head"]})
+    if told.options == READINGS["usual"]:  # by which alone heads are explained
+        for row in attnscan.explain("layer:2", pairs=told.given[1], model="bundled").to_frame().to_dict("records"):
+            told.check({name: row[name] for name in ("layer", "head", "label")})
     counts = {kind.name: len(kind.heads) for _, kind in kinds_of(told.ranking.labels)}
     screen = render(comparison_view(comparison, comparison.patterns, 100), 100)
     for name in comparison.patterns:
