@@ -2,9 +2,7 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ if "PYTEST_XDIST_WORKER" in os.environ or signal.getsignal(signal.SIGINT) == sig
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import torch  # noqa: E402
+from command_line import A, B  # noqa: E402
 from draws import ALL  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from loaded_models import LoadedModels  # noqa: E402
@@ -29,7 +28,7 @@ from toy import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
 from attnscan.api.arguments import SCAN  # noqa: E402
-from attnscan.model import running  # noqa: E402
+from attnscan.model.running import quiet_transformers  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
@@ -124,39 +123,6 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture
-def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of each piece of work that threads shared, how many of them had a turn: all, or as many as there were items.
-
-    Nobody's first item is done before that, whatever the system does with threads.
-    """
-    turns = list[int]()
-
-    class Crew(ThreadPoolExecutor):
-        def __init__(self, workers: int, *rest: Any) -> None:
-            super().__init__(workers, *rest)
-            self._count, self._begun, self._go_on = workers, set[int](), threading.Event()
-
-        def submit(self, work: Callable[..., Any], item: Any) -> Any:  # type: ignore[override]
-            def together() -> Any:
-                self._begun.add(threading.get_ident())
-                if len(self._begun) == self._count:
-                    self._go_on.set()
-                self._go_on.wait(1)
-                return work(item)
-
-            return super().submit(together)
-
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            self._go_on.set()
-            super().shutdown(wait, cancel_futures=cancel_futures)
-            if self._count > 1:
-                turns.append(len(self._begun))
-
-    monkeypatch.setattr(running, "ThreadPoolExecutor", Crew)
-    return turns
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A file that is not there yet."""
     return tmp_path / "heads.csv"
@@ -165,8 +131,6 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def article() -> attnscan.HeadScores:
     """The article's pair by the bundled model, with its attention."""
-    from command_line import A, B
-
     return attnscan.classify(A, B, model="bundled", predictive="off")
 
 
@@ -186,7 +150,5 @@ def ranking() -> attnscan.HeadScores:
 @pytest.fixture
 def quiet() -> Iterator[None]:
     """Transformers says nothing while a test runs, and what it said before afterwards."""
-    from attnscan.model.running import quiet_transformers
-
     with quiet_transformers():
         yield

@@ -16,18 +16,7 @@ from attnscan.results.heads import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import Page
 
-A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
-
-
-@pytest.fixture(scope="module")
-def article() -> HeadScores:
-    return attnscan.classify(A, B, model="bundled", predictive="off")
-
-
-def parsed(html: str) -> ET.Element:
-    """The view, which is well-formed XML too."""
-    return ET.fromstring(html)
 
 
 @pytest.mark.long
@@ -56,7 +45,7 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
 
 
 def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
-    *_, frame = parsed(f"<div>{article._repr_html_()}</div>").iter("iframe")
+    *_, frame = ET.fromstring(f"<div>{article._repr_html_()}</div>").iter("iframe")
     # not allow-same-origin: it cannot reach the notebook
     assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"
     page = frame.attrib["srcdoc"]
@@ -69,7 +58,7 @@ def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
     shown = replace(
         article, attention=None, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",)
     )
-    root = parsed(heads_html(shown))
+    root = ET.fromstring(heads_html(shown))
     text = "".join(root.itertext())
     assert all(part in text for part in (*hostile[:4], r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe", "<b>'\"&", "<i>"))
     assert {element.tag for element in root.iter()} == {"pre", "span"}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from unittest.mock import Mock
 
@@ -171,20 +172,28 @@ def _states(options: ScanOptions) -> tuple[list[ScanState], Any]:
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_a_scan_is_the_same_to_the_last_bit(
-    toy: str, unit: Any, threads: Callable[[int], None], crews: list[int], monkeypatch: pytest.MonkeyPatch
+    toy: str, unit: Any, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
     monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(running, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
     options = ScanOptions(model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
     threads(1)
     states, frame = _states(options)
-    assert len(states) > 2 and crews == []
+    assert len(states) > 2 and {call.args[0] for call in pool.call_args_list} == {1}
+    pool.reset_mock()
     threads(4)
     others, other = _states(options)
-    assert crews == [4, 4]  # to score, and to ask
+    assert [call.args[0] for call in pool.call_args_list] == [4, 4]  # to score, and to ask
     assert [state.seen for state in others] == [state.seen for state in states]
     assert other.equals(frame)
+
+
+def test_as_many_items_are_worked_on_at_once_as_there_are_threads() -> None:
+    meeting = Barrier(3, timeout=60)  # which breaks where one works alone
+    done = [item for item, _ in running.side_by_side(3, range(6), lambda _: meeting.wait())]
+    assert done == list(range(6))
 
 
 def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], None]) -> None:

@@ -2,8 +2,7 @@
 
 from hypothesis import settings
 
-ALL = 100
-"""Hypothesis's own number, which the profile `quick` in conftest.py makes smaller."""
+ALL = 100  # Hypothesis's own number, which the profile `quick` in conftest.py makes smaller
 
 
 def draws(most: int) -> int:

@@ -39,12 +39,9 @@ class ModelHub:
     """Its commits are directories of files."""
 
     commits: Mapping[str, Path]
-    mains: Sequence[str]
-    """Which of them `main` is when it is asked for the first time, the second, ...; then it stays."""
-    address: str = ""
-    """For HF_ENDPOINT."""
-    requests: list[str] = field(default_factory=list)
-    """All that came, as `GET commit/file` and the like."""
+    mains: Sequence[str]  # which of them `main` is when it is asked for the first time, the second, ...; then it stays
+    address: str = ""  # for HF_ENDPOINT
+    requests: list[str] = field(default_factory=list)  # all that came, as `GET commit/file` and the like
     _main_asked: int = 0
 
     def commit(self, revision: str) -> str | None:

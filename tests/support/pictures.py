@@ -14,6 +14,7 @@ from itertools import islice
 from typing import get_args
 
 import torch
+from command_line import A, B
 from readme import README, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -28,8 +29,6 @@ from attnscan.model.sources import choose
 from attnscan.views.pictures import picture
 
 DIRECTORY = ROOT / "docs" / "pictures"
-A, B = "I went to the store.", "At the store, I bought fresh strawberries."
-_WIDTH = 80
 # Rich's own frame asks a server for its font: this one takes what the reader's machine has.
 _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "font-family: Fira Code, monospace", "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace"
@@ -58,7 +57,7 @@ def screens() -> dict[str, bytes]:
 
 
 def _screen(typed: str) -> bytes:
-    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi(output_of(typed, color=True)), soft_wrap=True)
     return console.export_svg(title=typed, code_format=_FRAME, unique_id="attnscan").encode()
 

@@ -9,7 +9,6 @@ import pytest
 from pages import made_up
 from small_results import SIGNATURE, ranking_of
 
-from attnscan import heads
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import HABITS
@@ -44,12 +43,6 @@ def test_why_no_head_has_a_score() -> None:
     assert why_unscored(none, "predictive") == "switched off"
     asked = replace(none, signature=replace(SIGNATURE, predictive="cpmi"))
     assert why_unscored(asked, "predictive") == "no word of these pairs is eligible"
-
-
-@pytest.fixture(scope="module")
-def ranking() -> HeadScores:
-    pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
-    return heads(pairs, model="bundled", predictive="off")
 
 
 def test_a_notebook_shows_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:

@@ -12,7 +12,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from ablated import effect_of
-from command_line import A, B
 from drawn import random_weights, size, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -47,11 +46,6 @@ HOSTILE = (
 
 def _said(svg: bytes) -> str:
     return " ".join(texts(svg))
-
-
-@pytest.fixture(scope="module")
-def article() -> HeadScores:
-    return attnscan.classify(A, B, model="bundled", predictive="off")
 
 
 @pytest.fixture(scope="module")

@@ -142,12 +142,11 @@ _EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTA
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def scene(place: Path) -> Path:
     """What the examples find around them."""
-    (tmp_path / "long.txt").write_text("cat " * 600)
-    (tmp_path / "notes.txt").write_text("not a state")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (place / "long.txt").write_text("cat " * 600)
+    (place / "notes.txt").write_text("not a state")
+    return place
 
 
 def test_every_error_is_there_and_no_other() -> None:
@@ -172,14 +171,14 @@ def test_the_example_in_python_is_real() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES - {"AttnscanError", "OptionError"}))
-def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_is_real_and_a_remedy_follows(name: str, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     match = _EXAMPLE.search(SECTIONS[name])
     assert match is not None, "an example, and behind it what to do"
     if "fnet" in match[1]:
         settings, _ = REFUSED["fnet"]
         config = transformers.FNetConfig(**{**settings, "vocab_size": 80})
-        transformers.FNetModel(config).save_pretrained(place / "fnet")
-        wordpiece().save_pretrained(place / "fnet")
+        transformers.FNetModel(config).save_pretrained(scene / "fnet")
+        wordpiece().save_pretrained(scene / "fnet")
     if name == "MemoryFullError":  # a stand-in for a small GPU
         monkeypatch.setattr(transformers.BertModel, "forward", _no_room)
     raised: list[str] = []
@@ -190,7 +189,7 @@ def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeyp
 
     monkeypatch.setattr(AttnscanError, "line", property(line))
     result = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(match[1]))
-    assert (result.exit_code, result.stderr.replace(str(place), "/tmp")) == (1, f"{match[2]}\n")
+    assert (result.exit_code, result.stderr.replace(str(scene), "/tmp")) == (1, f"{match[2]}\n")
     assert raised[-1] == name
 
 
