@@ -63,9 +63,7 @@ class ScanOptions:
     related: Annotated[
         bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
     ] = True
-    on_long: Annotated[
-        OnLong, Option("Cut, skip or refuse inputs that are too long. [default: refuse; of many pairs, cut]")
-    ] = "error"
+    on_long: Annotated[OnLong, Option("Cut, skip or refuse too long inputs. [default: cut many, refuse one]")] = "error"
     device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[
         Dtype, Option("Number format of the model. CPUs take float32, and bfloat16 if they multiply in it.")
