@@ -16,7 +16,7 @@ def patterns(
     from rich.text import Text
 
     from attnscan.scoring.patterns import SHIPPED, chosen
-    from attnscan.views.terminal.about import pattern_text, patterns_text
+    from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
     pattern = None if name is None else chosen(name, SHIPPED)[0]
     output.write(

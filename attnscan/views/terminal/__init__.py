@@ -5,5 +5,6 @@ heads.py           what every head does, as the first screens of heads and class
 head_weights.py    one head's weights; which words help to predict which
 comparison.py      what sets two models apart; which heads attend alike
 explanation.py  card.py  ablation.py  syntax.py
-about.py           the patterns, drawn; what can run now, and what one checkpoint is
+patterns.py        what each pattern counts, drawn
+about.py           what can run now, and what one checkpoint is
 """

@@ -1,6 +1,4 @@
-"""The screens of `models`, what can run and what one checkpoint is, and of `patterns`, plain text with drawings."""
-
-import textwrap
+"""The screens of `models`: what can run, and what one checkpoint is."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -9,12 +7,10 @@ from rich.text import Text
 from attnscan.model.sources import Catalog
 from attnscan.results.card import Checkpoint, answers
 from attnscan.results.terms import Grid
-from attnscan.scoring.patterns import SHIPPED, Pattern
 from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named
 
-_NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
 _READ_BY = {
     "tap": "an attention function in place of its own, layer by layer",
     "watch": "its own eager attention, watched layer by layer",
@@ -59,25 +55,3 @@ def _pairs(rows: dict[str, str]) -> Table:
     for name, value in rows.items():
         table.add_row(named(name) if name in COLORS else name, Text(plain(value)))
     return table
-
-
-def patterns_text() -> str:
-    """The patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
-    title = (
-        'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
-        "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
-    )
-    blocks = [
-        f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}" for pattern in SHIPPED
-    ]
-    return "\n\n".join([title, *blocks]) + "\n"
-
-
-def pattern_text(pattern: Pattern, width: int) -> str:
-    """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
-    chance = "the score if each query spread its weight evenly over the keys it may see"
-    facts = {"queries": pattern.queries, "keys": pattern.keys, "chance": chance, "source": pattern.source}
-    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
-    for name, text in facts.items():
-        lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
-    return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"

@@ -1,11 +1,11 @@
 """What all screens share. Everything is readable without colour: letters carry what colours carry."""
 
 import io
+import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
@@ -136,4 +136,4 @@ def color_of(pattern: str) -> str:
 
 def number(value: float, decimals: int = 2) -> str:
     """A number with so many decimals; nothing for NaN."""
-    return "" if np.isnan(value) else f"{value:.{decimals}f}"
+    return "" if math.isnan(value) else f"{value:.{decimals}f}"
