@@ -411,4 +411,5 @@ def _find_source(call: Call, step: OnProgress) -> Any:
         )
     if not is_loaded:
         return adopt(call.model, call.tokenizer, options.attention, languages)
-    return call.model if call.model.given is None else wrap(call.model.given, call.model.tokenizer, options.attention)
+    loaded = call.model
+    return loaded if loaded.original is None else wrap(loaded.original, loaded.tokenizer, options.attention)

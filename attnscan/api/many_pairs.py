@@ -248,7 +248,7 @@ def shard(
         from attnscan.scan.local import scan
 
         added = scan(scanner, call.pairs.read(), None, call.pairs.skips)
-        name = None if scanner.loaded.given is not None else scanner.loaded.source.name
+        name = None if scanner.loaded.original is not None else scanner.loaded.source.name
         return replace(added, options=replace(scanner.options, model=name))
 
 

@@ -61,7 +61,7 @@ class OutputProjections:
 def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections:
     """Find the output projection of every layer, by running the model on a short input.
 
-    Each layer's heads put out random numbers; the one product with a weight that is given these, all heads of a token
+    Each layer's heads put out random numbers; the one product with a weight that takes these, all heads of a token
     side by side, is the projection, whatever module it is in.
     Shape: `inputs` are the model's, each [batch, token].
     Raises: CaptureError if a layer has none that its heads pass through and nothing else does.
@@ -69,7 +69,7 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
     triangles = dict[int, Tensor]()  # by parameter: ALBERT has one projection for all layers
     with _Finder() as finder:
         tap.output(inputs, finder.fill)
-    for layer, (output, weights) in enumerate(zip(finder.given, finder.weights, strict=True)):
+    for layer, (output, weights) in enumerate(zip(finder.outputs, finder.weights, strict=True)):
         if len(weights) != 1:
             raise CaptureError(
                 f"what heads of the architecture {type(tap.model).__name__} carry cannot be computed: "
@@ -86,23 +86,23 @@ def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections
 
 
 class _Finder(TorchFunctionMode):
-    """Sees which products with weights are given what a layer's heads put out."""
+    """Sees which products with weights take what a layer's heads put out."""
 
     def __init__(self) -> None:
         super().__init__()
         self._random = torch.Generator().manual_seed(0)
-        self.given: list[Tensor] = []  # of each layer [batch, token, head, dimension]
+        self.outputs: list[Tensor] = []  # of each layer [batch, token, head, dimension]
         self.weights: list[list[tuple[Tensor, Tensor]]] = []
         """Of each layer the parameters in such products, and each as [head and dimension, hidden]."""
 
     def fill(self, _layer: int, output: Tensor) -> None:
         """Let a layer's heads put out random numbers."""
         output.copy_(torch.randn(output.shape, generator=self._random))
-        self.given.append(output.clone())
+        self.outputs.append(output.clone())
         self.weights.append([])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one function of torch, and look at what it was given."""
+        """Run one function of torch, and look at its arguments."""
         name, arguments = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
         if name == "linear":
             self._look(arguments[0], arguments[1], arguments[1].mT)
@@ -116,7 +116,7 @@ class _Finder(TorchFunctionMode):
 
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:
         """Note a weight [head and dimension, hidden], made of a parameter of the model, if the values are ours."""
-        outputs = self.given[-1:]
-        alike = [output for output in outputs if values.dtype == output.dtype and values.numel() == output.numel()]
+        latest = self.outputs[-1:]
+        alike = [output for output in latest if values.dtype == output.dtype and values.numel() == output.numel()]
         if alike and torch.equal(values.reshape(-1), alike[0].reshape(-1)):
             self.weights[-1].append((parameter, weight))

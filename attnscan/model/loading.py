@@ -52,7 +52,7 @@ class LoadedModel:
     device: torch.device
     scored: Any
     """The model by which heads are scored: `model`, or on a CPU a copy in the half precision that was asked for."""
-    given: Any | None = None
+    original: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     note: str = ""  # a line for the user on how it was loaded
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
@@ -351,8 +351,8 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     problem = getattr(config, "problem_type", None)
     if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
         return "its classifier head does not tell one of several classes"
-    if loaded.given is not None:
-        return loaded.given if has_own_head(loaded.given, mapping) else f"the model has no {kind} head"
+    if loaded.original is not None:
+        return loaded.original if has_own_head(loaded.original, mapping) else f"the model has no {kind} head"
     with quiet_transformers():
         whole, info = from_checkpoint(auto, loaded.source, config=copy.deepcopy(config), dtype=loaded.model.dtype)
     if info["missing_keys"] or info["mismatched_keys"]:
@@ -424,7 +424,7 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
         tokenizer=tokenizer,
         device=devices.pop(),
         scored=encoder,
-        given=model,
+        original=model,
         in_use=_in_use.setdefault(model, RLock()),
     )
 

@@ -133,12 +133,12 @@ class Attention:
         return [row for row in self.rows if self.sentence[row] != PADDING]
 
     @property
-    def asking(self) -> list[int]:
+    def query_tokens(self) -> list[int]:
         """Those of the passage that are queries: of cross attention, the target's."""
         return [place for place in self.passage if place >= self.source]
 
     @property
-    def asked(self) -> list[int]:
+    def key_tokens(self) -> list[int]:
         """Those of the passage that are keys: of cross attention, the source's."""
         return [place for place in self.passage if place < self.keys]
 

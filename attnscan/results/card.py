@@ -34,7 +34,7 @@ class Card:
 
     head: Head
     ranking: HeadScores  # every head's scores, labels and statements, by all pairs
-    told_by: str  # the pattern or habit that describes the head
+    main_kind: str  # the pattern or habit that describes the head
     links: pd.DataFrame  # words that it links most beyond the average head: texts, both mean shares, how often
     examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
     alike: tuple[tuple[Head, float], ...]  # the heads that attend most alike, with their divergence in nats
@@ -57,7 +57,7 @@ class Card:
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
         labels, explanation, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
-        columns, numbers = labels.columns(()), labels.numbers(self.told_by, self.head)
+        columns, numbers = labels.columns(()), labels.numbers(self.main_kind, self.head)
         row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS}}
         row |= {"chance": numbers.chance, "rank": numbers.rank}
         row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
@@ -113,7 +113,7 @@ class Cards:
         return {**signatures, "heads": [card.document() for card in self.cards]}
 
 
-def told_by(ranking: HeadScores, head: Head) -> str:
+def main_kind_of(ranking: HeadScores, head: Head) -> str:
     """The name that a card describes a head by: its pattern, else its habit, else what it comes nearest to."""
     labels = ranking.labels
     name, habits = str(labels.among_words[head.place]), labels.statements

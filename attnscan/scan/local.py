@@ -245,11 +245,11 @@ def sum_batch(
     """
     if scanner.options.relations is not None:
         return sum_trees(scanner, inputs)
-    parts, sums = {"told": list(inputs)}, dict[str, Blocks]()
+    parts, sums = {"scored": list(inputs)}, dict[str, Blocks]()
     if scanner.options.split:
-        parts = {"told": [], "ranked": []}
+        parts = {"scored": [], "ranked": []}
         for encoded in inputs:
-            parts["told" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(encoded)
+            parts["scored" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(encoded)
     for name, part in parts.items():
         if part:
             of_pairs = scanner.score(part, helps, only=only)

@@ -128,7 +128,7 @@ def _result(ray: ModuleType, part: Any) -> tuple[ScanState, list[InputError]]:
 @contextmanager
 def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
     """Ray itself and the workers, as long as the block runs. Raises: EngineError."""
-    if scanner.loaded.given is not None:
+    if scanner.loaded.original is not None:
         raise EngineError(
             "--engine ray loads the model in every worker, and this one is in memory",
             "save it with save_pretrained, and give the directory as model",

@@ -65,7 +65,7 @@ class Scanner:
                 source or choose(options.model), options.device, options.dtype, options.attention, languages
             )
         if options.kind is not AttentionKind.ONLY and not writes_text(self.loaded.model):
-            if self.loaded.given is not None or not self.loaded.model.config.is_encoder_decoder:
+            if self.loaded.original is not None or not self.loaded.model.config.is_encoder_decoder:
                 raise no_encoder_decoder(self.loaded.source.name, options.attention)
             raise ModelError(
                 f"{self.loaded.source.name} was loaded without its decoder, for --attention encoder alone",
@@ -86,7 +86,7 @@ class Scanner:
 
     def __enter__(self) -> Self:
         with ExitStack() as taps:
-            taps.enter_context(at_rest(self.loaded.model if self.loaded.given is None else self.loaded.given))
+            taps.enter_context(at_rest(self.loaded.model if self.loaded.original is None else self.loaded.original))
             for tap in {self.tap, self._exact_tap}:
                 taps.enter_context(tap)
             if self.options.reading.carried:
@@ -292,7 +292,7 @@ class Scanner:
             read_by="tap" if self.tap.calls.tapped else "watch",
             predictive=self.measure or "off",
             layers=self.grid().layers,
-            fingerprint=short(loaded.fingerprint) if fingerprint or loaded.given is not None else None,
+            fingerprint=short(loaded.fingerprint) if fingerprint or loaded.original is not None else None,
             input_hash=input_hash,
             **counts,
         )

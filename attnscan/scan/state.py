@@ -36,10 +36,10 @@ from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
-_FORMAT = 21  # of state files
+_FORMAT = 22  # of state files
 Sums = Mapping[str, Blocks]
-"""Sums over pairs by name: `told`, of which scores and labels are made; with `split`, `ranked`, which heads are ranked
-by; of sentences with trees instead of both, those of `RelationSums`."""
+"""Sums over pairs by name: `scored`, of which scores and labels are made; with `split`, `ranked`, which heads are
+ranked by; of sentences with trees instead of both, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -188,7 +188,7 @@ class ScanState:
         if len(sums) < 1 + options.split:
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         signature = replace(self.signature, **self.seen.signature_fields)
-        scoring_sums, layers = sums["told"].sums, signature.layers
+        scoring_sums, layers = sums["scored"].sums, signature.layers
         labels = {options.reading: labels_by(scoring_sums, options, layers)} if options.labelled else {}
         scores = labels[options.reading].scores if labels else scores_by(scoring_sums, options, layers)
         ranked = scores_by(sums["ranked"].sums, options, layers) if options.split else None

@@ -11,7 +11,7 @@ import pandas as pd
 from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.tap import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.card import Card, Example, told_by
+from attnscan.results.card import Card, Example, main_kind_of
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Head
@@ -32,7 +32,7 @@ def cards(
     scanner: Scanner, records: Iterable[Record], ranking: HeadScores, heads: Sequence[Head], on_bad: OnBad | None = None
 ) -> tuple[Card, ...]:
     """Make the cards of some heads of a ranking. Raises: InputError if there is no pair that can be read."""
-    scanner, names = scanner.exact().with_options(labelled=True), [told_by(ranking, head) for head in heads]
+    scanner, names = scanner.exact().with_options(labelled=True), [main_kind_of(ranking, head) for head in heads]
     if "predictive" not in names:
         scanner.measure = None
     batches = batches_of(scanner, islice(records, LOOKED_AT), on_bad)

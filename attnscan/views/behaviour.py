@@ -55,7 +55,7 @@ def does(card: Card) -> str:
     labels, head = card.ranking.labels, card.head
     text = statement(labels, head)
     if not labels.among_words[head.place]:
-        text += f"; it comes nearest to {_numbers(labels, card.told_by, head)}"
+        text += f"; it comes nearest to {_numbers(labels, card.main_kind, head)}"
     if labels.rests[head.place]:
         name = str(labels.label[head.place])
         part = "what it carries comes from" if labels.reading.carried else "its attention is on"

@@ -153,7 +153,7 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     Gold links are outlined, or dotted. Raises: SelectionError for no heads, or too many for the width.
     """
     attention, chosen = result.shown_attention, result.grid.select(heads)
-    queries, keys = attention.asking, attention.asked
+    queries, keys = attention.query_tokens, attention.key_tokens
     most = int(0.2 * width / _LETTER)  # letters
     tokens = [plain(token).strip() or "␣" for token in attention.tokens]
     tokens = [token if len(token) <= most else f"{token[: most - 1]}…" for token in tokens]

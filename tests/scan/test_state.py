@@ -51,7 +51,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             rest = skip_seen(records_of(PAIRS), state.seen)
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
-            for name in ("told", "ranked"):
+            for name in ("scored", "ranked"):
                 assert_equal_sums(after.sums[name], states[-1].sums[name], 0)
 
 
@@ -112,8 +112,8 @@ def test_a_state_of_another_layout_is_refused(options: ScanOptions, saved: Path)
     about = json.loads(str(np.load(saved)["about"]))
     changes: list[tuple[str, Callable[[Any], Any], str]] = [
         ("about", lambda _: np.array(json.dumps({**about, "format": 1})), "written by another version of attnscan"),
-        ("told.sums.every_key.n", lambda n: n[:-1], "not a valid state file"),
-        ("told.sums.every_key.n", lambda n: n * np.nan, "not a valid state file"),
+        ("scored.sums.every_key.n", lambda n: n[:-1], "not a valid state file"),
+        ("scored.sums.every_key.n", lambda n: n * np.nan, "not a valid state file"),
     ]
     for missing in about:
         rest = json.dumps({name: value for name, value in about.items() if name != missing})

@@ -105,8 +105,8 @@ def test_alike_and_why_are_those_of_similar_and_explain(scanner: Scanner, seen: 
 def test_why_a_head_does_it(seen: dict[Head, Card]) -> None:
     assert [seen[head].why.by for head in (NEXT, ALIKE, PUNCTUATION)] == ["by position", "by content", "by content"]
     for head, made in seen.items():  # the ranking is of the same pairs, several times over
-        number = made.ranking.labels.numbers(made.told_by, head)
-        assert made.why.pattern == made.told_by
+        number = made.ranking.labels.numbers(made.main_kind, head)
+        assert made.why.pattern == made.main_kind
         assert_allclose([made.why.score, made.why.chance], [number.share, number.chance], atol=1e-6)
 
 

@@ -71,7 +71,7 @@ def _told(*pairs: str) -> Relation:
     return related
 
 
-@pytest.mark.parametrize("match", ["place", "nearest"])
+@pytest.mark.parametrize("match", ["place", pytest.param("nearest", marks=pytest.mark.long)])
 @pytest.mark.loads_anew
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:

@@ -36,7 +36,7 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> Blocks:
     """The sums of some pairs, which add to other shards', by a model that is loaded for them."""
     with Scanner(options) as scanner:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
-    return sums["told"]
+    return sums["scored"]
 
 
 def assert_equal_sums(one: Blocks, other: Blocks, tolerance: float) -> None:

@@ -107,9 +107,8 @@ GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
 MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))}
 
 
-@pytest.mark.parametrize(
-    "made", [pictures, pytest.param(studies, marks=pytest.mark.long), pytest.param(screens, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("made", [pictures, studies, screens])
 def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     for name, picture in made().items():

@@ -148,7 +148,7 @@ def test_what_a_scan_keeps_is_read_right_or_refused(tmp_path: Path, tiny: Path) 
 
         def read(path: Path) -> Any:
             loaded = load_state(path, scanner)
-            sums = loaded.sums["told"].sums
+            sums = loaded.sums["scored"].sums
             return loaded.seen, sums["every_key.weight"].tolist(), sums["rows"].tolist()
 
         kind = Kind("state.json", lambda path: save_state(path, state, scanner), read, detects=True)

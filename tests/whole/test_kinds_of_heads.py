@@ -119,7 +119,7 @@ class TestCard:
     def test_a_cross_heads_scores_are_those_of_a_ranking(self) -> None:
         card, ranking = attnscan.head("c1-1", **LINKED)["c1-1"], attnscan.heads(attention="cross", **LINKED)
         place = (1, 1, ranking.scores.patterns.index("aligned"))
-        assert card.told_by == "aligned" and card.patterns["aligned"]["rank"] == 1
+        assert card.main_kind == "aligned" and card.patterns["aligned"]["rank"] == 1
         assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
         assert (card.row()["kind"], card.row()["among_words"]) == ("cross", "aligned")
         for example in card.examples:  # of the source, and behind it the target

@@ -103,6 +103,7 @@ def test_the_tables_of_all_heads_and_of_a_pattern(told: Told) -> None:
     assert len(rows) == 72
 
 
+@pytest.mark.long
 def test_a_card(told: Told) -> None:
     labels = told.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
@@ -148,10 +149,10 @@ def test_the_page(told: Told) -> None:
         told.check(dict(zip(facts["columns"], row, strict=True)))
 
 
-@pytest.mark.parametrize("options", READINGS.values(), ids=READINGS)
-def test_one_input_and_its_live_page(options: dict[str, str]) -> None:
-    result = attnscan.classify(*PAIRS[1], model="bundled", predictive="off", keep_attention=True, **options)
-    told = Told(result, options, PAIRS[1])
+@pytest.mark.parametrize("reading", ["usual", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+def test_one_input_and_its_live_page(reading: str) -> None:
+    result = attnscan.classify(*PAIRS[1], model="bundled", predictive="off", keep_attention=True, **READINGS[reading])
+    told = Told(result, READINGS[reading], PAIRS[1])
     told.check_table("classify")
     live = _rows_of_answer(result)
     assert len(live) == 72

@@ -43,8 +43,8 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
     query, key].
     """
     side = max(1, min(_SIDE, math.isqrt(_THUMBNAIL_BYTES // (len(readings) * inputs * len(attention.grid)))))
-    rows, queries = np.searchsorted(attention.rows, attention.asking), np.array(attention.asking)
-    keys, is_word = np.array(attention.asked), np.array(attention.sentence) >= 0
+    rows, queries = np.searchsorted(attention.rows, attention.query_tokens), np.array(attention.query_tokens)
+    keys, is_word = np.array(attention.key_tokens), np.array(attention.sentence) >= 0
     small: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in readings}
     for layer, weights in enumerate(attention.weights):  # layer by layer, for the memory
         for name, reading in readings.items():
@@ -65,7 +65,7 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
 def pack_masks(attention: Attention) -> tuple[dict[str, str], list[int]]:
     """Which keys each query sees: each mask once, and which each layer has. Shape: uint8 [query, key]."""
     assert attention.visible is not None  # whole layers are kept
-    visible = attention.visible[:, np.searchsorted(attention.rows, attention.asking)][..., attention.asked]
+    visible = attention.visible[:, np.searchsorted(attention.rows, attention.query_tokens)][..., attention.key_tokens]
     masks = [pack(layer) for layer in visible.astype(np.uint8)]
     layers = [masks.index(mask) for mask in masks]
     return {f"mask-{layer}": masks[layer] for layer in layers}, layers
@@ -79,8 +79,8 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
     likewise, but of each number, modulo 2^16, 128 and how many steps it is from what rounded shares of words and norms
     make of it: so nearly all high bytes are 0.
     """
-    keys, is_word = np.array(attention.asked), np.array(attention.sentence) >= 0
-    weights, columns = attention.rows_of(head, attention.asking), np.append(0, 1 + keys)
+    keys, is_word = np.array(attention.key_tokens), np.array(attention.sentence) >= 0
+    weights, columns = attention.rows_of(head, attention.query_tokens), np.append(0, 1 + keys)
     split = _in_steps(weights, is_word, steps)[:, columns]
     texts = {f"weights-{head.name}": pack(split.astype(np.uint16))}
     if attention.norms is not None:

@@ -174,7 +174,7 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
         "special": [attention.sentence[token] < 0 for token in passage],
         "segments": [attention.segments[token] for token in passage],
         "related": [(places[a][-1], places[b][-1]) for a, b in result.related if places[a] and places[b]],
-        "source": len(attention.asked) if attention.source else 0,
+        "source": len(attention.key_tokens) if attention.source else 0,
         "gold": [(q, k) for target, source in result.links for q in places[target] for k in places[source]],
         "weightSteps": WEIGHT_STEPS[0],
         "neurons": 0 if attention.query is None else attention.query.shape[-1],

@@ -39,6 +39,7 @@ def refused(*arguments: str) -> Result:
 class TestPlot:
     KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
 
+    @pytest.mark.long
     @pytest.mark.parametrize("format", ["svg", "pdf", "png"])
     def test_every_kind_as_every_file(self, format: str, toy: str, tmp_path: Path) -> None:
         path = tmp_path / f"heads.{format.upper()}"

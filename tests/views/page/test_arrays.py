@@ -87,7 +87,7 @@ class TestArrays:
         assert errors and errors == pytest.approx(said)
         assert f"off by {at_most(max(errors))} at most" in elements.text["rounding"]
 
-    @pytest.mark.parametrize("sharp", [0.01, 0.5, 2, 10])
+    @pytest.mark.parametrize("sharp", [2, *(pytest.param(sharp, marks=pytest.mark.long) for sharp in (0.01, 0.5, 10))])
     def test_144_heads_at_128_tokens_take_at_most_two_megabytes(self, sharp: float) -> None:
         made = page(carrying(made_up(12, 12, 128, neurons=64, sharp=sharp)[0])[0])
         assert len(made.html.encode()) <= SIZE == 2_000_000
