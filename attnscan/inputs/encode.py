@@ -1,4 +1,4 @@
-"""One input, from its sentences to tokens; which tokens make a word is told by spans, a tokenizer, or spelling.
+"""One input, from its sentences to tokens; spans, a tokenizer or spelling say which tokens make a word.
 
 WordPiece writes a piece that continues a word as `##s`; byte-level BPE and SentencePiece mark the start of a word, with
 `Ġ` and `▁` (decoded: a space), which a sentence's first word and punctuation often lack; older BPE marks a piece that

@@ -135,6 +135,6 @@ def cross_patterns(requested: Sequence[object] = (), *, aligned: bool = False) -
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
     if not aligned and (missing := next((linked.id for linked in LINKED_PATTERNS if linked.id in requested), None)):
-        message = f"{missing} is told by gold alignments, and none are given"
+        message = f"{missing} needs gold alignments, and there are none"
         raise OptionError(message, "name their file: --alignments FILE")
     return CROSS_PATTERNS if aligned else UNALIGNED_PATTERNS

@@ -192,7 +192,7 @@ def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -
 def test_what_is_told_by_links_needs_links() -> None:
     assert cross_patterns() == UNALIGNED_PATTERNS
     assert cross_patterns(["aligned"], aligned=True) == CROSS_PATTERNS
-    with pytest.raises(OptionError, match="before-aligned is told by gold alignments"):
+    with pytest.raises(OptionError, match="before-aligned needs gold alignments"):
         cross_patterns(["even", "before-aligned"])
 
 

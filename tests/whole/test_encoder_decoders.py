@@ -148,7 +148,7 @@ def _whisper() -> WhisperForConditionalGeneration:
 
 REFUSED: list[tuple[Any, str, int, str]] = [
     (None, "heads --attention all --per-pair x.parquet", 2, "--state and --per-pair are"),
-    (None, "classify a b --attention cross -p aligned", 2, "aligned is told by gold alignments"),
+    (None, "classify a b --attention cross -p aligned", 2, "aligned needs gold alignments"),
     (None, "classify a b --attention cross -p next-word", 2, "there is no pattern 'next-word'"),
     (None, "show c1-0 a b --attention all", 2, "--attention"),
     (_bert, "classify a b --attention decoder", 1, "no decoder attention"),
