@@ -30,7 +30,7 @@ _MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some thre
 _TOKEN = 5  # of which the probe is: of any vocabulary, and padding in none
 _SHAPES = dict(zip(AttentionKind, ((5, 5), (5, 5), (3, 3), (3, 5)), strict=True))
 """How many queries and keys each kind of attention has in the probe."""
-_MODIFIERS = ("s_aux", "softcap")  # what eager attention can add to the logits, and the tap does not
+_MODIFIERS = ("s_aux", "sinks", "softcap")  # what eager attention can add to the logits, and the tap does not
 _TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 Item = TypeVar("Item")
 R = TypeVar("R")
@@ -294,10 +294,10 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
     """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
     calls, layers = list[_Call](), [-1]  # of modules that were entered, the numbers of layers
 
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any) -> Tensor:
+    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor | None, **rest: Any) -> Tensor:
         is_plain = all(rest.get(name) is None for name in _MODIFIERS)
         calls.append(_Call(layers[-1], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
-        return fused(module, query, key, value, mask, **rest)
+        return fused(module, query, key, value, *mask, **rest)
 
     def note(call: Call) -> None:
         (_, heads, *shape), weights = call.weights.shape, call.weights.float()

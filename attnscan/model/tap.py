@@ -202,18 +202,19 @@ class _Run:
     visible: Tensor = field(default_factory=lambda: torch.zeros(0))  # what a watched layer before left visible
 
     def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
+        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
     ) -> Tensor:
         """Compute one layer's attention. Shape: [batch, head, token, dimension] each -> [batch, token, head, d]."""
         layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is None or self.consume is None:
-            output = running.fused(module, query, key, value, mask, **rest)
+            output = running.fused(module, query, key, value, attention_mask, **rest)
         else:
-            of_heads = query.new_zeros((*query.shape[:-1], value.shape[-1]))  # also of padding, which no block reaches
-            for block in self._marked(layer, self._computed(layer, of_heads, query, key, value, mask, **rest)):
+            (batch, heads, tokens, _), size = query.shape, value.shape[-1]
+            output = query.new_zeros(batch, tokens, heads, size)  # also of padding, which no block reaches
+            computed = self._computed(layer, output.transpose(1, 2), query, key, value, attention_mask, **rest)
+            for block in self._marked(layer, computed):
                 self.consume(block)
                 del block  # of a long input, as large as all else: the next is made where it was
-            output = of_heads.transpose(1, 2)
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
         return output

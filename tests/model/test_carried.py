@@ -89,7 +89,7 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
 
 @pytest.mark.parametrize("family", NOT_CARRIED)
 def test_a_family_that_does_not_show_it_is_refused_by_name(family: str) -> None:
-    model = tiny_model(family, UNTAPPED[family])
+    model = tiny_model(family, {**TAPPED, **UNTAPPED}[family])
     with pytest.raises(CaptureError, match=f"{type(model).__name__} carry cannot be computed") as refused:
         _projections(model)
     assert "\n" not in str(refused.value)

@@ -60,14 +60,15 @@ TAPPED_ENCODER_DECODERS: dict[str, Settings] = {
 }
 _WINDOW: Settings = {**GROUPED, "sliding_window": 4}
 _GEMMA: Settings = {**GROUPED, "head_dim": 8}
+_EXPERTS: Settings = {"intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2}
 TAPPED_DECODERS: dict[str, Settings] = {
     **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT),
     **dict.fromkeys(("gpt_neox", "biogpt", "phi"), _SMALL),
-    **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm"), GROUPED),
+    **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm", "doge"), GROUPED),
     **dict.fromkeys(("mistral", "phi3", "starcoder2"), _WINDOW),
     **dict.fromkeys(("qwen3", "gemma"), _GEMMA),
     "gemma3_text": {**_GEMMA, "sliding_window": 4},
-    "mixtral": {**GROUPED, "intermediate_size": 32, "num_local_experts": 2},
+    **{key: {**GROUPED, **_EXPERTS} for key in ("mixtral", "jetmoe")},
     "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
     "ctrl": {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
 }
@@ -128,8 +129,8 @@ UNTAPPED_DECODERS: dict[str, Settings] = {
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
 """Families whose own eager attention is watched."""
 
-NOT_CARRIED = ("convbert", "nystromformer", "squeezebert")
-"""Heads whose outputs are joined with others', or projected by a convolution."""
+NOT_CARRIED = ("convbert", "nystromformer", "squeezebert", "jetmoe")
+"""Heads whose outputs are joined with others', or projected by a convolution or by experts."""
 
 _CANINE: Settings = {name: size for name, size in _SMALL.items() if name != "vocab_size"}
 _NONE, _SEVERAL = "no softmax attention", "several attentions in a layer"
@@ -137,7 +138,7 @@ REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({name: size for name, size in _SMALL.items() if name != "num_attention_heads"}, _NONE),
     "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
     **dict.fromkeys(("mra", "yoso"), (_SMALL, _NONE)),
-    "gpt_oss": ({**_GEMMA, "intermediate_size": 32, "num_local_experts": 4}, "not a softmax"),  # a sink
+    **dict.fromkeys(("gpt_oss", "inkling2_text"), ({**_GEMMA, **_EXPERTS}, "not a softmax")),  # a sink
     "longformer": ({**_SMALL, "attention_window": 8}, _NONE),  # not over all keys
     "led": ({**BART, "attention_window": 8}, _NONE),
     "canine": ({**_CANINE, "local_transformer_stride": 4, "upsampling_kernel_size": 2}, "weights of shape"),
