@@ -17,6 +17,7 @@ FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conl
 """The formats, by the suffixes of their files."""
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 """How a file is compressed, by a suffix that may follow these."""
+_HIDDEN = r"(^|/)(\.|~\$)"  # also what Excel keeps beside an open workbook
 _BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
 
 
@@ -72,9 +73,11 @@ def files_named(names: Sequence[str]) -> list[str]:
 def _local_files(name: str) -> list[str]:
     path = Path(name)
     try:
+        if not name:  # such as a shell's variable that is not set; a path without a name is this directory
+            raise ValueError("its name is empty")
         if path.is_dir():
             inside = [file for file in path.rglob("*") if _suffixes(file.name)[0] in FORMATS and file.is_file()]
-            files = [str(file) for file in inside if not re.search(r"(^|/)\.", file.relative_to(path).as_posix())]
+            files = [str(file) for file in inside if not re.search(_HIDDEN, file.relative_to(path).as_posix())]
         elif re.search(r"[*?\[]", name) and not path.exists():
             files = [str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()]
         else:
@@ -143,4 +146,6 @@ def _open(name: str, packing: str) -> Iterator[Any]:
 def _reason(error: Exception) -> str:
     """The first line of what a library says, without secrets of addresses."""
     reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    if isinstance(error, FileNotFoundError) and not isinstance(error.errno, int):  # of a store: the address once more
+        reason = "nothing was found there"
     return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), reason.splitlines()[0])[:200]

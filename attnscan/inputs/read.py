@@ -98,7 +98,8 @@ def _lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> 
     decoded is kept as U+DC80 to U+DCFF, which no sentence may have.
     """
     first = stream.readline()
-    codec = "utf-16" if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else encoding or "utf-8"
+    has_mark = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and first[2:4] != b"\0\0"  # as UTF-32's
+    codec = "utf-16" if has_mark else encoding or "utf-8"
     if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):  # line ends are no bytes, so it is read whole
         text = (first + stream.read()).decode(codec, "surrogatepass")
         yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
@@ -281,15 +282,16 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
         table = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
         names = table.schema.names
     columns = pick_columns(reading, names)
-    wanted = [names[place] for place in columns.places]
+    wanted = [(names[place], names[:place].count(names[place])) for place in columns.places]  # names may be there twice
     if suffix in (".parquet", ".pq"):
-        batches = table.iter_batches(_ROWS, columns=wanted, use_threads=False)
+        batches = table.iter_batches(_ROWS, columns=list(dict(wanted)), use_threads=False)
     else:
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else iter(table)
     numbers = count(1)
     for batch in batches:
         batch.validate(full=True)  # a file that lies about itself would show other memory
-        rows = zip(*(batch[column].to_pylist() for column in wanted), strict=True)
+        places = [batch.schema.get_all_field_indices(column)[earlier] for column, earlier in wanted]
+        rows = zip(*(batch.column(place).to_pylist() for place in places), strict=True)
         for cells, number in zip(rows, numbers, strict=False):
             yield columns.record(f"{name}: row {number}", name, number, dict(zip(columns.places, cells, strict=True)))
 
@@ -297,11 +299,12 @@ def _arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -
 def _sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a workbook's first visible sheet; blank ones count. `note` is told which, if there are several."""
     with needs(f"reading {name} needs python-calamine", "excel", PairsError):
-        from python_calamine import SheetVisibleEnum
+        from python_calamine import SheetTypeEnum, SheetVisibleEnum
     import pandas as pd
 
     book = pd.ExcelFile(file, engine="calamine")
-    sheet = next(sheet.name for sheet in book.book.sheets_metadata if sheet.visible == SheetVisibleEnum.Visible)
+    of_cells = SheetTypeEnum.WorkSheet, SheetVisibleEnum.Visible  # a chart may have a sheet of its own, before these
+    sheet = next(sheet.name for sheet in book.book.sheets_metadata if (sheet.typ, sheet.visible) == of_cells)
     if len(book.sheet_names) > 1:
         note(f"{name}: its first visible sheet is read, {sheet!r}")
     frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False).replace("", None)

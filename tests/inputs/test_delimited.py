@@ -205,6 +205,7 @@ BYTE = "character 2 is a byte that is not UTF-8, or half of one"
         ("gb18030", "gb18030", []),
         ("utf-8-sig", "utf-8", []),
         ("utf-16", "cp1252", []),  # a mark is no guess
+        ("utf-32", "utf-32", []),  # whose mark begins as that of UTF-16
     ],
 )
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.csv"])

@@ -51,7 +51,7 @@ def skipping(path: str) -> tuple[list[Record], list[str]]:
     return good, [error.what.removeprefix(f"{Path(path).parent}{os.sep}") for error in bad]
 
 
-def parquet(columns: dict[str, Any], **options: Any) -> bytes:
+def parquet(columns: dict[str, Any] | pa.Table, **options: Any) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file, **options)
     return file.getvalue()
