@@ -171,13 +171,15 @@ def main() -> None:
         sys.exit("attnscan: standard output is closed; leave it open, or send it to /dev/null")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without UTF-8 gets all
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home where it cannot keep anything
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written is removed, as after Ctrl-C
     gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
     try:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
         gc.freeze()  # nothing is searched through at the end: the system takes back all memory at once
 
 

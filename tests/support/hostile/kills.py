@@ -76,21 +76,22 @@ def _run_here(arguments: Sequence[str], largest_file: int | None, errors: Path, 
 
 
 def kills(count: int) -> Iterator[bool]:
-    """Whether a kill, or Ctrl-C twice, struck a scan before it was through; run again, its table is always the same."""
-    kept, table = Path("scan.state"), Path("heads.csv")
+    """Whether a kill, its request, or Ctrl-C twice ended a scan too early; run again, its table is always the same."""
+    before, kept, table = {*Path().iterdir()}, Path("scan.state"), Path("heads.csv")
     command = [*SCAN.split(), "--state", str(kept), "-o", str(table)]
     began = time.monotonic()
     assert run(command)[0] == 0
     expected, seconds = table.read_bytes(), time.monotonic() - began
     for seed in range(count):
         draw = random.Random(seed)
-        kill = [(draw.uniform(0, seconds), signal.SIGKILL)]
+        kill, request = ([(draw.uniform(0.05, seconds), number)] for number in (signal.SIGKILL, signal.SIGTERM))
         interrupts = [(draw.uniform(0.05, seconds), signal.SIGINT), (draw.choice((0.0, 0.002, 0.02)), signal.SIGINT)]
-        for signals, code in ((kill, -signal.SIGKILL), (interrupts, 130)):
-            for path in (kept, table):
-                path.unlink(missing_ok=True)
+        for signals, code in ((kill, -signal.SIGKILL), (request, 143), (interrupts, 130)):
+            for path in {*Path().iterdir()} - before:
+                path.unlink()
             ended, _ = run(command, signals)
             assert ended in (code, 0), ended
+            assert signals == kill or {*Path().iterdir()} <= {*before, kept, table}, "a file that is not whole"
             assert not table.exists() or table.read_bytes() == expected, "a table that is not whole"
             table.unlink(missing_ok=True)
             assert run(command)[0] == 0
