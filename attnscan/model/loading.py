@@ -100,7 +100,8 @@ class LoadedModel:
     @property
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
-        limits = [self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", None)]
+        of_config = (getattr(self.model.config, name, None) for name in ("max_position_embeddings", "max_seq_len"))
+        limits = [self.tokenizer.model_max_length, *of_config]  # MPT's is the second
         tables = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
         table = next((module for module in tables if isinstance(module, torch.nn.Embedding)), None)
         if table is not None:  # RoBERTa counts positions from behind the padding token's

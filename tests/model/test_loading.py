@@ -102,7 +102,7 @@ DISTILBERT = {"vocab_size": SIZE, "dim": 16, "n_layers": 1, "n_heads": 2, "hidde
         (RobertaConfig(**SMALL), None, 30),  # positions are counted from behind the padding token's, which is 1
         (DistilBertConfig(**DISTILBERT, max_position_embeddings=40), None, 40),
         (BertConfig(**SMALL), 7, 7),
-        (BertConfig(**SMALL), 33, 32),
+        (AutoConfig.for_model("mpt", d_model=16, n_heads=2, n_layers=1, vocab_size=SIZE, max_seq_len=24), 33, 24),
         (BertConfig(**SMALL), 10**30, 32),
     ],
 )
