@@ -112,7 +112,7 @@ class Attention:
     layers: tuple[int, ...] = ()  # the numbers of its layers in the model; empty where every layer has attention
     source: int = 0  # of cross attention, how many tokens are the source's, the keys; the target's behind them ask
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The model's heads."""
         return Grid(self.weights.shape[:2], self.kind, self.layers) if self.chosen is None else self.chosen.grid

@@ -25,7 +25,7 @@ HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)
 
 def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
     part = attention.only(Chosen(attention.grid, ROWS, HEADS))
-    assert part.weights.shape == (1, 2, 3, 19) and part.grid == attention.grid and part.visible is None
+    assert part.weights.shape == (1, 2, 3, 19) and part.grid is attention.grid and part.visible is None
     for whole, own in (
         (attention, part),
         (attention.carried, part.carried),

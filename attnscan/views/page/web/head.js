@@ -153,6 +153,7 @@ function lineAt(x, y) {
 
 /** What is said below: of a cell or line its number, of a token what it looks at most, else what may be pointed at. */
 function readingLine({ heads, weights, queries, keys, active }) {
+  if (!weights.some(Boolean)) return ""; // thumbnails are not read
   const carried = ofCarried(reading());
   const place = heads.findIndex(({ name }) => name === pointed?.head);
   if (weights[place]) {
@@ -180,6 +181,7 @@ function readingLine({ heads, weights, queries, keys, active }) {
   const related = facts.related.filter((pair) => pair.includes(active.index)).flat();
   const names = related.filter((index) => index !== active.index).map((index, at) => [at ? ", " : "", named(index)]);
   const name = (head) => heads.length > 1 && html`<b>${head.name}</b> `;
-  const line = (head, place) => [place ? "\n" : "", name(head), strongest(weights[place])];
+  const first = weights.findIndex(Boolean);
+  const line = (head, place) => weights[place] && [place > first && "\n", name(head), strongest(weights[place])];
   return html`${heads.map(line)}${related.length > 0 && html` Related: ${names}.`}`;
 }

@@ -92,7 +92,8 @@ loadInput = async (key, said) => {
 /** Where hidden words stand after an edit, counted from the start or the end; those that are gone are left out. */
 function placesAfter({ words, hidden }, next) {
   const apart = next.length - words.length;
-  return hidden.flatMap((place) => [place, place + apart].find((at) => next[at] === words[place]) ?? []);
+  const places = hidden.flatMap((place) => [place, place + apart].find((at) => next[at] === words[place]) ?? []);
+  return [...new Set(places)];
 }
 
 /** An answer's packed texts; a head's are asked for when needed, and made again where the server has dropped them. */

@@ -23,7 +23,7 @@ function neuronView() {
       In head <b>${head.name}</b> the query <b>${named(query)}</b>${" "}
       ${state.pairs === "all" ? "looks most at" : "looks, of these keys, most at"} <b>${named(top.key)}</b>${" "}
       (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), each times the${" "}
-      query's neuron above it (q × k), their sum times ${factor} (q·k), and the softmax over all keys (weight).
+      query's neuron above it and times ${factor} (q × k), their sum (q·k), and the softmax over all keys (weight).
     </p>
     <div class="toolbar">
       <${Select} name="keys" title="Keys" options=${[["place", "in the order of the text"], ["weight", "by weight"]]} />
