@@ -202,6 +202,7 @@ def pairs_input(
     id_column = None if id is None else str(id)
     file_reading = FileReading(**reading, id=id_column, labelled=labels is not None and not classes)
     if pairs is None:
+        check_no_reading(reading)
         return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: len(list(files.shipped_pairs())), **shared)
     if (paths := _paths_in(pairs)) == (files.RANDOM,):
         check_no_reading(reading)

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
@@ -62,12 +62,13 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
         return
+    except typer.Exit:  # all is said
+        raise
     except _UsageError as error:
-        message = " ".join(error.format_message().replace("Value error, ", "").split())
-        if "extra argument" in message:
-            message += "; put each sentence in quotes, and name a file of pairs by --pairs of heads."
+        message = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
+        message += _remedy(message, [param.name for param in error.ctx.command.params] if error.ctx else [])
         path = error.ctx.command_path if error.ctx else command
-        line, code = f"{message.removesuffix('.')} ({path} --help)", 2
+        line, code = f"{message} ({path} --help)", 2
     except OptionError as error:
         line, code = f"{error.line} ({command} --help)", 2
     except AttnscanError as error:
@@ -88,6 +89,17 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
     raise typer.Exit(code)
 
 
+def _remedy(message: str, names: Sequence[str]) -> str:
+    """What to do about words that a command, whose parameters have these names, does not take."""
+    if "extra argument" in message and "a" in names:
+        return "; put each sentence in quotes, and name a file of pairs by --pairs of heads"
+    if "extra argument" in message and "pairs" in names:
+        return "; a sentence is for classify, and a file of pairs for --pairs"
+    if "a" in names and re.search("option: -([^-]|- )", message):
+        return "; put -- before a sentence that begins with a dash"
+    return ""
+
+
 class _Commands(TyperGroup):
     """All commands; an error that a user can mend is one line."""
 
@@ -96,10 +108,10 @@ class _Commands(TyperGroup):
         with report_errors("attnscan", {}):
             return super().make_context(*args, **kwargs)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command by its name."""
+    def invoke(self, ctx: Any) -> Any:
+        """Find the command by its name, and run it."""
         with report_errors("attnscan", {}):
-            return super().resolve_command(ctx, args)
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the commands in groups, each in a line."""

@@ -176,6 +176,8 @@ def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Turn a command's parameters into arguments of its library function; those that were not given are left out."""
     names = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
     values = {name: value for name in names if (value := params.get(name)) not in (None, (), []) and value is not False}
+    if params.get("header") and params.get("no_header"):
+        raise typer.BadParameter("--header and --no-header contradict each other")
     values |= {name: False for name in ("related", "neurons", "header") if params.get(f"no_{name}")}
     values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
     if "columns" in values:

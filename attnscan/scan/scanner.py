@@ -248,7 +248,7 @@ class Scanner:
             )
         if np.isnan(helps[0].values).all():
             raise InputError(
-                "predictive words cannot be measured: the input has a single word", "give two words or more"
+                "predictive words cannot be measured: the input is one word, or punctuation", "give two words or more"
             )
         signature = scanner.signature(input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated))
         return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)

@@ -155,7 +155,7 @@ REFUSED: list[tuple[Any, str, int, str]] = [
     (_bert, "classify a b --attention cross", 1, "is no encoder-decoder"),
     (_whisper, "classify a b --attention encoder", 1, "the architecture WhisperEncoder of"),
     (_whisper, "classify a b --attention all", 1, "the architecture WhisperEncoder of"),
-    (_whisper, "classify a b --attention cross", 1, "is no encoder-decoder that writes text"),
+    (_whisper, "show c0-0 a b", 1, "leave out --attention and letters of heads, or name a model"),
     (partial(tiny_writer, "fsmt"), "classify a b", 1, "the architecture FSMTEncoder of"),
 ]
 
