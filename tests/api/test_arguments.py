@@ -20,7 +20,7 @@ from attnscan.results.terms import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A)]
-Given = dict[str, Any]
+Arguments = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +31,23 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def by_name(checkpoint: Path) -> Given:
+def by_name(checkpoint: Path) -> Arguments:
     return {"model": checkpoint}
 
 
 @pytest.fixture(scope="module")
-def in_memory(checkpoint: Path) -> Given:
+def in_memory(checkpoint: Path) -> Arguments:
     return {"model": BertForMaskedLM.from_pretrained(checkpoint), "tokenizer": tiny_tokenizer()}
 
 
 OF_PAIRS: dict[str, Callable[..., Any]] = {
     "heads": attnscan.heads,
-    "profile": lambda pairs, model, **given: attnscan.profile(pairs=pairs, model=model, **given),
-    "explain": lambda pairs, model, **given: attnscan.explain([(0, 1)], pairs=pairs, model=model, **given),
+    "profile": lambda pairs, model, **options: attnscan.profile(pairs=pairs, model=model, **options),
+    "explain": lambda pairs, model, **options: attnscan.explain([(0, 1)], pairs=pairs, model=model, **options),
     "ablate": partial(attnscan.ablate, heads=[(0, 1)], draws=2, replace="mean"),
     "similar": attnscan.similar,
-    "compare": lambda pairs, model, tokenizer=None, **given: attnscan.compare(
-        model, model, pairs, **{"match": "nearest", "tokenizer_a": tokenizer, "tokenizer_b": tokenizer, **given}
+    "compare": lambda pairs, model, tokenizer=None, **options: attnscan.compare(
+        model, model, pairs, **{"match": "nearest", "tokenizer_a": tokenizer, "tokenizer_b": tokenizer, **options}
     ),
 }
 CALLS: dict[str, Callable[..., Any]] = {
@@ -61,29 +61,29 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Given, in_memory: Given) -> None:
-    ours, theirs = (CALLS[name](**given).to_frame() for given in (in_memory, by_name))
+def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Arguments, in_memory: Arguments) -> None:
+    ours, theirs = (CALLS[name](**arguments).to_frame() for arguments in (in_memory, by_name))
     models = [column for column in ours.columns if column.startswith("model")]
     assert all(column.endswith("(in memory)") for column in ours[models].to_numpy().ravel())
     pd.testing.assert_frame_equal(ours.drop(columns=models), theirs.drop(columns=models), check_exact=True)
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "compare"])
-def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: Given) -> None:
+def test_every_function_refuses_the_same(name: str, by_name: Arguments, in_memory: Arguments) -> None:
     call, model, tokenizer = CALLS[name], in_memory["model"], in_memory["tokenizer"]
-    for given, kind, said in (
+    for arguments, kind, said in (
         ({**in_memory, "device": "cpu"}, OptionError, "keeps its own device and dtype"),
         ({**by_name, "tokenizer": tokenizer}, OptionError, "a named model has its own tokenizer"),
         ({"model": model}, ModelError, "tokenizer is of the class NoneType"),
         ({"model": torch.nn.Linear(1, 1), "tokenizer": tokenizer}, ModelError, "not a model of transformers"),
     ):
-        assert said in refusal(lambda given=given: call(**given), kind)
+        assert said in refusal(lambda arguments=arguments: call(**arguments), kind)
     function = name.partition(" ")[0]
     with pytest.raises(TypeError, match=rf"{function}\(\) got .* 'batch_token': did you mean 'batch_tokens'"):
         call(**by_name, batch_token=1)
 
 
-def test_what_is_no_sentence(by_name: Given) -> None:
+def test_what_is_no_sentence(by_name: Arguments) -> None:
     for call in (attnscan.classify, partial(attnscan.explain, "all"), attnscan.predictive):
         for sentences, message in (
             ((b"the cat",), "sentence A is of the class bytes, and not text; give a text"),
@@ -103,11 +103,11 @@ HEADS: list[Any] = [
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=lambda heads: type(heads).__name__)
-def test_heads_are_named_in_many_ways(heads: Any, by_name: Given) -> None:
+def test_heads_are_named_in_many_ways(heads: Any, by_name: Arguments) -> None:
     assert attnscan.explain(heads, A, B, **by_name).heads == (Head(0, 1), Head(1, 0))
 
 
-def test_a_head_may_stand_alone(by_name: Given) -> None:
+def test_a_head_may_stand_alone(by_name: Arguments) -> None:
     found = attnscan.explain((1, 0), A, B, **by_name)
     assert found.heads == (Head(1, 0),) and found[np.int64(1), 0].equals(found["1-0"])
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
@@ -117,19 +117,19 @@ def test_a_head_may_stand_alone(by_name: Given) -> None:
     assert attnscan.report(result, heads=np.array([1, 0])).html == attnscan.report(result, heads="1-0").html
 
 
-def test_a_window_ends_no_earlier_than_it_begins(by_name: Given) -> None:
+def test_a_window_ends_no_earlier_than_it_begins(by_name: Arguments) -> None:
     with pytest.raises(OptionError, match=r"\(4, 2\) is not a window"):
         attnscan.show("0-1", A, B, window=(4, 2), **by_name)
 
 
-def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Given) -> None:
+def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Arguments) -> None:
     long = "the cat sat " * 200
     with pytest.raises(TooLongError):
         attnscan.classify(long, **by_name)
     assert attnscan.classify(long, on_long="truncate", predictive="off", **by_name).signature.pairs_truncated == 1
 
 
-def test_patterns_that_there_are_not(by_name: Given) -> None:
+def test_patterns_that_there_are_not(by_name: Arguments) -> None:
     result, comparison = attnscan.classify(A, B, **by_name), attnscan.compare(by_name["model"], by_name["model"], PAIRS)
     asks: list[Callable[[], object]] = [
         lambda: result.to_frame(["delimeter"]),
@@ -165,13 +165,13 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
         ("compare", "match", "name", "there is no match 'name'"),
     ],
 )
-def test_a_wrong_value_is_refused_in_a_line(call: str, option: str, value: Any, said: str, by_name: Given) -> None:
+def test_a_wrong_value_is_refused_in_a_line(call: str, option: str, value: Any, said: str, by_name: Arguments) -> None:
     with pytest.raises(AttnscanError) as caught:
         CALLS[call](**by_name, **{option: value})
     assert said in str(caught.value) and caught.value.remedy
 
 
-def test_parameters_that_lack_or_are_too_many(by_name: Given) -> None:
+def test_parameters_that_lack_or_are_too_many(by_name: Arguments) -> None:
     assert refusal(attnscan.classify, OptionError).startswith("no input was given")
     result = attnscan.classify(A, **by_name)
     with pytest.raises(TypeError, match=r"plot\(\) got an unexpected keyword argument 'foo'"):
@@ -214,9 +214,9 @@ def test_a_bad_pair_is_told_of_once_and_left_out(call: Callable[..., Any], check
 
 @each
 def test_how_far_it_is(call: Callable[..., Any], checkpoint: Path) -> None:
-    told: list[tuple[str, int | None, int | None]] = []
-    call(FRAME, model=checkpoint, progress=lambda *step: told.append(step))
-    last = {doing: (done, total) for doing, done, total in told}
+    steps: list[tuple[str, int | None, int | None]] = []
+    call(FRAME, model=checkpoint, progress=lambda *step: steps.append(step))
+    last = {doing: (done, total) for doing, done, total in steps}
     of_pairs = [step for doing, step in last.items() if doing.endswith(("pairs", "models")) and step[0] is not None]
     assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
 
@@ -240,20 +240,20 @@ def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, 
 
 
 def test_files_are_told_from_texts(tmp_path: Path) -> None:
-    for given, paths in (
+    for pairs, paths in (
         ("pairs.csv", ("pairs.csv",)),
         (tmp_path, (str(tmp_path),)),
         (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),
         (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
     ):
-        assert _paths_in(given) == paths
+        assert _paths_in(pairs) == paths
     for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
         assert _paths_in(texts) is None and isinstance(_pairs(texts), PairsInput)
 
 
 def test_labels_go_with_their_pairs() -> None:
-    def labels(pairs: Any, given: Any) -> list[str | None]:
-        source = _pairs(pairs, labels=given, skip_bad=True).ready(2)
+    def labels(pairs: Any, column: Any) -> list[str | None]:
+        source = _pairs(pairs, labels=column, skip_bad=True).ready(2)
         once, again = ([record.label for record in source.read()] for _ in range(2))
         assert once == again
         return once

@@ -32,7 +32,7 @@ def how(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"model": str(model), "predictive": "off"}
 
 
-class Told(list[tuple[str, int | None, int | None]]):
+class Steps(list[tuple[str, int | None, int | None]]):
     """What a call says that it does."""
 
     def __call__(self, *step: Any) -> None:
@@ -44,9 +44,9 @@ class Told(list[tuple[str, int | None, int | None]]):
 
 
 def test_one_input_is_told_step_by_step(how: dict[str, Any]) -> None:
-    told = Told()
-    result = attnscan.classify(A, B, keep_attention=False, progress=told, **how)
-    assert told.doing == ["looking for a model", f"loading {how['model']}", "scoring every head"]
+    steps = Steps()
+    result = attnscan.classify(A, B, keep_attention=False, progress=steps, **how)
+    assert steps.doing == ["looking for a model", f"loading {how['model']}", "scoring every head"]
     assert result.label[0, 0] == "next-word" and result.attention is None
 
 
@@ -62,20 +62,20 @@ def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_ab
 
 
 def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:
-    told, model = Told(), how["model"]
+    steps, model = Steps(), how["model"]
     with pytest.raises(ModelError, match="nowhere"):
-        attnscan.compare(model, "./nowhere", TEXTS, progress=told)
-    assert told.doing == ["looking for a model"]
+        attnscan.compare(model, "./nowhere", TEXTS, progress=steps)
+    assert steps.doing == ["looking for a model"]
     calls: list[Callable[[], object]] = [
-        lambda: attnscan.ablate(TEXTS, heads="9-0", model=model, progress=told),
-        lambda: attnscan.explain("9-0", pairs=TEXTS, model=model, progress=told),
-        lambda: attnscan.similar(TEXTS, heads="9-0", model=model, progress=told),
-        lambda: attnscan.compare(model, model, TEXTS, heads="9-0", progress=told),
+        lambda: attnscan.ablate(TEXTS, heads="9-0", model=model, progress=steps),
+        lambda: attnscan.explain("9-0", pairs=TEXTS, model=model, progress=steps),
+        lambda: attnscan.similar(TEXTS, heads="9-0", model=model, progress=steps),
+        lambda: attnscan.compare(model, model, TEXTS, heads="9-0", progress=steps),
     ]
     for call in calls:
         with pytest.raises(SelectionError):
             call()
-    assert not any(done for _, done, _ in told)
+    assert not any(done for _, done, _ in steps)
 
 
 def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
@@ -98,9 +98,9 @@ def test_ctrl_c_keeps_what_is_done_in_the_state(
 
     with pytest.raises(KeyboardInterrupt):
         attnscan.heads(TEXTS * 4, progress=interrupt, **more)
-    told = Told()
-    ranking = attnscan.heads(TEXTS * 4, progress=told, **more)
-    first, second, *_ = (done for _, done, _ in told if done)
+    steps = Steps()
+    ranking = attnscan.heads(TEXTS * 4, progress=steps, **more)
+    first, second, *_ = (done for _, done, _ in steps if done)
     assert first == 2 < second  # the third is of a window that was not done
     assert ranking.signature.pairs_read == len(TEXTS * 4)
 

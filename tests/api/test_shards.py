@@ -89,23 +89,23 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
 
 
 def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:
-    given: Any = {"model": model.model, "tokenizer": model.tokenizer}
-    one = attnscan.shard(TEXTS[:2], predictive="distance", predictive_pairs=1, predictive_words=2, **given)
+    arguments: Any = {"model": model.model, "tokenizer": model.tokenizer}
+    one = attnscan.shard(TEXTS[:2], predictive="distance", predictive_pairs=1, predictive_words=2, **arguments)
     with pytest.raises(OptionError, match="was in memory; give it again"):
         attnscan.finish(one)
-    assert attnscan.finish(one, **given).signature.predictive == "distance"
+    assert attnscan.finish(one, **arguments).signature.predictive == "distance"
 
 
 def test_a_model_in_memory_is_as_it_is_at_each_call(toy: str) -> None:
     """Also one that `load` was given: sums of what it was do not add to sums of what it is."""
     kept = attnscan.load(toy)
-    given: Any = {"model": kept.model, "tokenizer": kept.tokenizer}
-    held = attnscan.load(**given)
+    arguments: Any = {"model": kept.model, "tokenizer": kept.tokenizer}
+    held = attnscan.load(**arguments)
     norm = kept.model.encoder.layer[0].output.LayerNorm
     shards = []
     for eps in (norm.eps, 1.0, norm.eps):
         norm.eps = eps
-        shards += [attnscan.shard(TEXTS[:2], predictive="off", **model) for model in (given, {"model": held})]
+        shards += [attnscan.shard(TEXTS[:2], predictive="off", **model) for model in (arguments, {"model": held})]
     before, before_by_handle, changed, changed_by_handle, *after = shards
     assert attnscan.finish(sum([before, before_by_handle, *after])).signature.pairs_read == 8
     assert attnscan.finish(changed + changed_by_handle).signature.pairs_read == 4

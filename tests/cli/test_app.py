@@ -83,14 +83,14 @@ OTHERWISE = {"--all", "--attention", "--heads", "--output", "--pattern", "--pred
 
 
 def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
-    told: dict[str, set[tuple[str, str]]] = {}
+    options: dict[str, set[tuple[str, str]]] = {}
     for command in COMMANDS:
         whole = command_named(command)
         context = whole.make_context(command, [], resilient_parsing=True)
         for param in whole.params:
             if param.param_type_name == "option" and not param.hidden:
-                told.setdefault(param.opts[0], set()).add(param.get_help_record(context))
-    assert {name for name, records in told.items() if len(records) > 1} == OTHERWISE
+                options.setdefault(param.opts[0], set()).add(param.get_help_record(context))
+    assert {name for name, records in options.items() if len(records) > 1} == OTHERWISE
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -20,34 +20,34 @@ from attnscan.results.files import Format
 from attnscan.scan.options import note, warn
 
 
-def given_where(**given: Any) -> dict[str, Any]:
+def fill_options(**options: Any) -> dict[str, Any]:
     """What a command was given of where its result goes."""
-    return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **given}
+    return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **options}
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
-        (given_where(), Output("table")),
-        (given_where(csv=True), Output("csv")),
+        (fill_options(), Output("table")),
+        (fill_options(csv=True), Output("csv")),
         *(
-            (given_where(output=Path(f"x{suffix}")), Output(kind, Path(f"x{suffix}")))
+            (fill_options(output=Path(f"x{suffix}")), Output(kind, Path(f"x{suffix}")))
             for suffix, kind in SUFFIXES.items()
         ),
-        (given_where(format="json", output=Path("x.JSON")), Output("json", Path("x.JSON"))),
-        (given_where(format="json", output=Path("x.log")), Output("json", Path("x.log"))),
-        (given_where(csv=True, output=Path("x")), Output("csv", Path("x"))),
+        (fill_options(format="json", output=Path("x.JSON")), Output("json", Path("x.JSON"))),
+        (fill_options(format="json", output=Path("x.log")), Output("json", Path("x.log"))),
+        (fill_options(csv=True, output=Path("x")), Output("csv", Path("x"))),
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_where_the_result_goes(given: dict[str, Any], expected: Output) -> None:
-    assert output_of(given) == expected == output_of(given, draws=True)
+def test_where_the_result_goes(options: dict[str, Any], expected: Output) -> None:
+    assert output_of(options) == expected == output_of(options, draws=True)
 
 
 @pytest.mark.parametrize("name", ["heads", ".csv", "heads.csv.gz", "heads.svg"])
 def test_another_suffix_is_an_error_that_lists_them(name: str) -> None:
     with pytest.raises(OutputError) as caught:
-        output_of(given_where(output=Path(name)))
+        output_of(fill_options(output=Path(name)))
     assert name in caught.value.what and all(suffix in caught.value.remedy for suffix in SUFFIXES)
 
 
@@ -172,11 +172,11 @@ def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
 
 def test_the_next_command_reads_pairs_as_this_one_did(toy: str, place: Path) -> None:
     (place / "p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
-    given = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
+    options = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
     runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
-    last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]
+    last = runner.invoke(app, ["heads", "-p", "next-word", *options]).stdout.splitlines()[-1]
     words = shlex.split(last.removeprefix("Next: attnscan "))
-    assert words[:1] == ["head"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])
+    assert words[:1] == ["head"] and words[2:4] == options[:2] and set(words[4:]) == set(options[2:])
     assert runner.invoke(app, words).exit_code == 0
 
 

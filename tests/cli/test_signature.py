@@ -62,9 +62,9 @@ def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -
     read = pd.read_parquet(place / "a.parquet")
     assert {key: json.loads(json.dumps(read.attrs[key])) for key in signed} == signed
     book = openpyxl.load_workbook(place / "a.xlsx")
-    told = dict(book["about"].iter_rows(min_row=2, values_only=True))  # type: ignore[arg-type]
+    about = dict(book["about"].iter_rows(min_row=2, values_only=True))  # type: ignore[arg-type]
     flat = pd.json_normalize(signed).iloc[0].to_dict()
-    assert {key: told[key] for key in flat} == {k: str(v) if isinstance(v, list) else v for k, v in flat.items()}
+    assert {key: about[key] for key in flat} == {k: str(v) if isinstance(v, list) else v for k, v in flat.items()}
 
 
 @pytest.mark.usefixtures("each_run_once")

@@ -101,9 +101,9 @@ class TestHeader:
             path = make(f"p.{suffix}", f"{first}\n{line}\n".replace("\t", between))
             texts, notes, bad = read(path, FileReading(columns))
             assert len(texts) == 2 - names and not bad
-            told = notes[0] if notes else ""
+            note = notes[0] if notes else ""
             if not names:
-                assert told.startswith("its first line looks like data") and "--header" in told
+                assert note.startswith("its first line looks like data") and "--header" in note
             assert bool(notes) == (not names or first.startswith("Sentence"))
 
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
@@ -195,7 +195,7 @@ BYTE = "character 2 is a byte that is not UTF-8, or half of one"
 
 
 @pytest.mark.parametrize(
-    ("codec", "asked", "notes"),
+    ("codec", "encoding", "notes"),
     [
         ("utf-8-sig", None, []),
         ("utf-16", None, []),
@@ -210,14 +210,14 @@ BYTE = "character 2 is a byte that is not UTF-8, or half of one"
 )
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.csv"])
 def test_the_same_pairs_in_every_encoding(
-    make: Make, name: str, codec: str, asked: str | None, notes: list[str]
+    make: Make, name: str, codec: str, encoding: str | None, notes: list[str]
 ) -> None:
     written = as_csv(GERMAN) if "csv" in name else as_tsv(GERMAN, "\r\n")
-    assert read(make(name, written.decode().encode(codec)), FileReading(encoding=asked)) == (GERMAN, notes, [])
+    assert read(make(name, written.decode().encode(codec)), FileReading(encoding=encoding)) == (GERMAN, notes, [])
 
 
 @pytest.mark.parametrize(
-    ("codec", "line", "asked", "why"),
+    ("codec", "line", "encoding", "why"),
     [
         ("utf-8", b"c,d\xff\n", None, BYTE),
         ("ascii", b"c,d\xff\n", "utf-8", BYTE),
@@ -225,11 +225,11 @@ def test_the_same_pairs_in_every_encoding(
         ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "character 1 is a byte that is not UTF-8, or half of one"),
     ],
 )
-def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, asked: str | None, why: str) -> None:
+def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, encoding: str | None, why: str) -> None:
     good, last = HEADER + "x,y\n" + ("Gras,b\n" if codec == "ascii" else "Größe,b\n"), "e,f\n"
     mark = b"\xff\xfe" if codec.startswith("utf-16") else b""
     path = make("p.csv", mark + good.encode(codec) + line + last.encode(codec))
-    texts, notes, bad = read(path, FileReading(encoding=asked))
+    texts, notes, bad = read(path, FileReading(encoding=encoding))
     assert [pair[1] for pair in texts] == ["y", "b", "f"] and notes == []
     assert bad == [f"p.csv:4: sentence B is not valid Unicode: its {why}"]
 

@@ -63,9 +63,9 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
             continue
         assert len(read.tokens) == len(read.sentence) == len(read.unit) == len(read.punctuation) == len(read.spans)
         assert len(read.units) == len(read.unit_sentence) == read.unit[-1] + 1
-        words = [own for own in read.sentence if own != SPECIAL]
+        words = [sentence for sentence in read.sentence if sentence != SPECIAL]
         assert words == sorted(words) and set(words) == {0, 1}
-        for i, j in pairwise(place for place, own in enumerate(read.sentence) if own == 0):
+        for i, j in pairwise(place for place, sentence in enumerate(read.sentence) if sentence == 0):
             (first, end), (start, last) = read.spans[i], read.spans[j]
             assert read.unit[i] == read.unit[j] or end <= start or last <= first
 
@@ -123,19 +123,19 @@ def test_one_character_is_never_several_words(text: str, words: list[str]) -> No
     encoded = _encoded(tokenizer, text, unit="word")
     assert [unit.strip() for unit in encoded.units] == words
     assert "".join(encoded.units) == text and len(encoded.tokens) > len(words)
-    given = _encoded(tokenizer, Sentence(text, [(0, 1)]), unit="word")
-    shared = [(a, b) for a, b in zip(given.unit, given.unit[1:], strict=False) if a != b]
-    assert len(shared) + 1 == len(given.units) and "".join(given.units) == text
+    annotated = _encoded(tokenizer, Sentence(text, [(0, 1)]), unit="word")
+    shared = [(a, b) for a, b in zip(annotated.unit, annotated.unit[1:], strict=False) if a != b]
+    assert len(shared) + 1 == len(annotated.units) and "".join(annotated.units) == text
 
 
 def test_what_is_told_of_inputs() -> None:
     wordpiece, byte_level = KINDS["wordpiece"](), bytes_alone()
     typed = [_encoded(wordpiece, "the [SEP] cat"), _encoded(wordpiece, "a [MASK] [SEP]")]
-    told = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
-    assert notes_of(wordpiece, typed) == [told]
+    note = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
+    assert notes_of(wordpiece, typed) == [note]
     run = _encoded(byte_level, "我爱猫 cat", unit="word")
-    told = "one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
-    assert notes_of(byte_level, [run, run]) == [told]
+    note = "one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
+    assert notes_of(byte_level, [run, run]) == [note]
     spaced = encode_pair(byte_level, Pair("我爱 猫").by_spaces, "word", NO_LIMIT, truncate=False)
     assert notes_of(byte_level, [_encoded(byte_level, "我爱猫"), spaced]) == []
     assert notes_of(wordpiece, [_encoded(wordpiece, A, B, "word"), _encoded(wordpiece, "我爱猫", unit="word")]) == []
@@ -144,10 +144,10 @@ def test_what_is_told_of_inputs() -> None:
 def test_words_between_spaces(tokenizer: Any) -> None:
     pair = Pair("the cat's mat.", "a, cat").by_spaces
     read = encode_pair(tokenizer, pair, "word", NO_LIMIT, truncate=False)
-    words = [text for text, own in zip(read.units, read.unit_sentence, strict=True) if own >= 0]
+    words = [text for text, sentence in zip(read.units, read.unit_sentence, strict=True) if sentence >= 0]
     assert words == ["the", "cat's", "mat.", "a,", "cat"]
-    own = Sentence("the cat", [(0, 7)])
-    assert Pair(own).by_spaces == Pair(own)
+    sentence = Sentence("the cat", [(0, 7)])
+    assert Pair(sentence).by_spaces == Pair(sentence)
 
 
 MANY = [

@@ -145,8 +145,8 @@ class TestColumns:
         renamed = FRAME.rename(columns={"label": "gold_label"})
         for pairs in (FRAME, renamed, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
             read = records(pairs, id="idx", labelled=True)
-            told = [(record.place.row, record.place.id, record.label) for record in read]
-            assert told == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]
+            rows = [(record.place.row, record.place.id, record.label) for record in read]
+            assert rows == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]
             assert read[1].where == "row 2" and read[1].place.file == ""
         assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
 

@@ -224,16 +224,16 @@ def test_what_is_no_model_with_its_tokenizer(
 
 
 def _scaled(layer: Any) -> None:
-    layer.register_forward_hook(lambda _module, _given, output: 2 * output)
+    layer.register_forward_hook(lambda _module, _inputs, output: 2 * output)
 
 
 def _shifted(layer: Any) -> None:
-    layer.register_forward_pre_hook(lambda _module, given: (given[0] + 1, *given[1:]))
+    layer.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1, *inputs[1:]))
 
 
 def _patched(layer: Any) -> None:
-    own = layer.forward
-    layer.forward = lambda *given, **named: -own(*given, **named)
+    forward = layer.forward
+    layer.forward = lambda *inputs, **named: -forward(*inputs, **named)
 
 
 @pytest.mark.parametrize("change", [_scaled, _shifted, _patched, torch.nn.Module.double])

@@ -68,13 +68,13 @@ def _reference(translator: str, family: str, source: str, target: str) -> Tensor
     """Cross attention as transformers gives it in these languages. Shape: [layer, head, target, source]."""
     tokenizer = AutoTokenizer.from_pretrained(translator, src_lang=source, tgt_lang=target)
     model = AutoModelForSeq2SeqLM.from_pretrained(translator, attn_implementation="eager").eval()
-    given = tokenizer(GERMAN, text_target=FRENCH, return_tensors="pt")
+    encoding = tokenizer(GERMAN, text_target=FRENCH, return_tensors="pt")
     with torch.no_grad():
         if family == "nllb":
-            read = torch.cat([torch.tensor([[2]]), given.labels[:, :-1]], 1)
+            read = torch.cat([torch.tensor([[2]]), encoding.labels[:, :-1]], 1)
         else:
-            read = model.prepare_decoder_input_ids_from_labels(given.labels)
-        inputs = {"input_ids": given.input_ids, "attention_mask": given.attention_mask, "decoder_input_ids": read}
+            read = model.prepare_decoder_input_ids_from_labels(encoding.labels)
+        inputs = {"input_ids": encoding.input_ids, "attention_mask": encoding.attention_mask, "decoder_input_ids": read}
         return torch.cat(model(**inputs, output_attentions=True).cross_attentions)
 
 
@@ -97,7 +97,7 @@ def test_what_is_written_begins_with_the_targets_language(
     source, target = NAMES[family]
     begun: list[list[int]] = []
 
-    def generate(_: Any, decoder_input_ids: Tensor, **_given: Any) -> None:
+    def generate(_: Any, decoder_input_ids: Tensor, **_options: Any) -> None:
         begun.append(decoder_input_ids[0].tolist())
         raise KeyboardInterrupt
 

@@ -185,8 +185,8 @@ def test_code_of_a_checkpoint_of_a_known_type_is_not_run(bert: Path, tmp_path: P
     configured(bert, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})
     assert isinstance(loaded(bert).model, BertModel)
     file = bert / "tokenizer_config.json"
-    own = {"auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}, "tokenizer_class": "Evil"}
-    file.write_text(json.dumps(json.loads(file.read_text()) | own))
+    settings = {"auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}, "tokenizer_class": "Evil"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
     with suppress(ModelError):
         loaded(bert)
     assert not marker.exists()

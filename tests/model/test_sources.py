@@ -48,11 +48,11 @@ def test_a_name_goes_before_the_environment_the_cache_the_hub_and_the_bundled_mo
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, bundled_dir: Path
 ) -> None:
     """Each way is closed behind the one that was taken; no hub is asked before its turn."""
-    given, named = (str(checkpoint(tmp_path / name)) for name in ("given", "from environment"))
+    directory, named = (str(checkpoint(tmp_path / name)) for name in ("given", "from environment"))
     snapshot = in_cache(cache, "google-bert/bert-base-uncased")
     monkeypatch.setenv("ATTNSCAN_MODEL", named)
     monkeypatch.setattr(sources, "hub_answers", never_asked)
-    assert choose(given) == Source(given, given) and choose("bundled") == bundled()
+    assert choose(directory) == Source(directory, directory) and choose("bundled") == bundled()
     assert choose(None) == Source(named, named)
     monkeypatch.setenv("ATTNSCAN_MODEL", "")
     assert choose(None) == Source(DEFAULT_MODEL, str(snapshot), revision=COMMIT)

@@ -227,12 +227,12 @@ def _blocks(model: Any, kind: AttentionKind, inputs: dict[str, Tensor]) -> tuple
 def _alone(model: Any, kind: AttentionKind, number: int) -> tuple[Tensor, ...]:
     """Each layer's weights of one input without padding, as transformers gives them. Shape: [head, query, key]."""
     inputs, stops = tiny_translations(), {"": _SOURCES[number], "decoder_": _TARGETS[number]}
-    own = {
+    unpadded = {
         name: values[number : number + 1, : stops["decoder_" if name.startswith("decoder_") else ""]]
         for name, values in inputs.items()
     }
     with torch.no_grad():
-        shown = model(**own, output_attentions=True, use_cache=False)[f"{kind.name.lower()}_attentions"]
+        shown = model(**unpadded, output_attentions=True, use_cache=False)[f"{kind.name.lower()}_attentions"]
     return tuple(layer[0] for layer in shown)
 
 

@@ -29,14 +29,14 @@ def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
     """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
     whole, windows = local.scan, list[ScanState]()
 
-    def scan(*given: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
+    def scan(*arguments: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
         def interrupt_the_second(state: ScanState) -> None:
             if windows:
                 raise KeyboardInterrupt
             windows.append(state)
             keep(state)
 
-        return whole(*given, keep=interrupt_the_second, **named)
+        return whole(*arguments, keep=interrupt_the_second, **named)
 
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))

@@ -44,8 +44,8 @@ class TestPlot:
     def test_every_kind_as_every_file(self, format: str, toy: str, tmp_path: Path) -> None:
         path = tmp_path / f"heads.{format.upper()}"
         for kind in self.KINDS:
-            given = ("the cat sat", "a cat", "--model", toy, *OFF, "--kind", *kind, "-o", str(path))
-            assert run("plot", *given).output == ""
+            arguments = ("the cat sat", "a cat", "--model", toy, *OFF, "--kind", *kind, "-o", str(path))
+            assert run("plot", *arguments).output == ""
             picture = path.read_bytes()
             assert picture.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[format])
             width, height = size(picture, format)
@@ -101,11 +101,11 @@ class TestReport:
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
         path = tmp_path / "page.html"
-        asked = ["report", "--treebank", planted_file(tmp_path), "--model", model, *OFF, "-o", str(path)]
-        done = refused(*asked, "--sentences", "289")
+        arguments = ["report", "--treebank", planted_file(tmp_path), "--model", model, *OFF, "-o", str(path)]
+        done = refused(*arguments, "--sentences", "289")
         assert (done.exit_code, path.exists()) == (1, False)
         assert done.stderr == "attnscan: there is no sentence 289; the treebank has 288 sentences\n"
-        assert run(*asked, "--sentences", "40,2-3").output == ""
+        assert run(*arguments, "--sentences", "40,2-3").output == ""
         inputs = Elements(path.read_text(encoding="utf-8")).data["inputs"]
         assert [each["key"] for each in inputs] == ["40", "2", "3"]
 

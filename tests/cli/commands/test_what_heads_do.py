@@ -72,8 +72,8 @@ class TestClassify:
 def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(command: str, place: Path) -> None:
     save_toy_bert(place / "toy", 1, 3, {(0, 1): "previous-word"})
     (place / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
-    given = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
-    part = (command, *given, "--model", "./toy", *OFF, "-p", "cross-sentence")
+    inputs = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
+    part = (command, *inputs, "--model", "./toy", *OFF, "-p", "cross-sentence")
     screen = run(*part).stdout
     assert re.search(r"no word of (this input|these pairs) is eligible", screen) and "Next:" not in screen
     assert table(*part)["head"].tolist() == [0, 1, 2] and len(table(*part, "--top", "2")) == 0
@@ -113,8 +113,8 @@ class TestHeads:
 
     @pytest.mark.usefixtures("few")
     def test_of_how_many_words_predictive_was_measured_is_told(self) -> None:
-        asked = ("--predictive-pairs", "3", "--predictive-words", "4")
-        result = run(*HEADS, "--no-related", "-p", "predictive", *asked, "--csv")
+        options = ("--predictive-pairs", "3", "--predictive-words", "4")
+        result = run(*HEADS, "--no-related", "-p", "predictive", *options, "--csv")
         assert re.search(r"predictive was measured on \d+ words of 3 pairs; --predictive-pairs N asks", result.stderr)
         none = run(*HEADS, "--no-related", "--csv")  # so few pairs pay for none of theirs
         assert "predictive was not measured: asking about a pair takes longer than all else" in none.stderr
