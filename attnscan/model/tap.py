@@ -371,8 +371,10 @@ class AttentionKeeper:
         if "norms" in self._kept and self._norms_of is not None:
             self._kept["norms"][into, keys] = _array(self._norms_of(block))[heads]
         for name, states, places in (("query", block.query, block.rows), ("key", block.key, keys)):
-            if name in self._kept and states is not None:
+            if name in self._kept and states is not None and states.shape[-1] == self._kept[name].shape[-1]:
                 self._kept[name][into, places] = _array(states)[heads]
+            elif heads.any():  # Gemma 4's heads are wider in some layers than in others: no array holds all of them
+                self._kept.pop(name, None)
 
     def _start(self, block: AttentionBlock) -> None:
         """Make room for every layer and head, or for those that are chosen."""

@@ -114,7 +114,7 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("family", "number"),
     [
-        *((family, torch.bfloat16) for family in FAMILIES),
+        *((family, torch.bfloat16) for family in FAMILIES if family != "gemma4_text"),  # its logits are not scaled
         *((family, torch.float16) for family in ("bert", "modernbert", "llama", "deberta-v2", "t5")),
     ],
 )

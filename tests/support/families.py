@@ -67,7 +67,7 @@ TAPPED_DECODERS: dict[str, Settings] = {
     **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm", "doge"), GROUPED),
     **dict.fromkeys(("mistral", "phi3", "starcoder2"), _WINDOW),
     **dict.fromkeys(("qwen3", "gemma"), _GEMMA),
-    "gemma3_text": {**_GEMMA, "sliding_window": 4},
+    **{key: {**_GEMMA, "sliding_window": 4} for key in ("gemma3_text", "gemma4_text")},  # of unequal heads the latter
     **{key: {**GROUPED, **_EXPERTS} for key in ("mixtral", "jetmoe")},
     "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
     "ctrl": {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},

@@ -22,7 +22,7 @@ from written import encoded_tokens
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.tap import AttentionBlock, AttentionKeeper, Tap
 from attnscan.results.scores import Scores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -130,6 +130,7 @@ def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
     model, inputs, collected = tiny_model(family, FAMILIES[family], None), tiny_inputs(), Collected()
     with Tap(model) as tap:
         tap.run(inputs, collected)
+        tap.run({name: values[:1] for name, values in inputs.items()}, AttentionKeeper())
     for layer, blocks in collected.blocks.items():
         scores = collected.layer(layer, "query") @ collected.layer(layer, "key").transpose(2, 3) * blocks[0].scaling
         scores += _position_bias(model, layer)
@@ -143,9 +144,8 @@ def _position_bias(model: torch.nn.Module, layer: int) -> torch.Tensor | float:
     attention = [module for module in model.modules() if hasattr(module, "compute_bias")]
     if not attention:
         return 0.0
-    own = attention[layer] if attention[layer].has_relative_attention_bias else attention[0]
-    bias: torch.Tensor = own.compute_bias(12, 12).detach()
-    return bias
+    bias: torch.Tensor = attention[layer if attention[layer].has_relative_attention_bias else 0].compute_bias(12, 12)
+    return bias.detach()
 
 
 OFFSET = torch.arange(12)[None, :] - torch.arange(12)[:, None]
