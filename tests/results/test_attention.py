@@ -26,13 +26,13 @@ HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)
 def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
     part = attention.only(Chosen(attention.grid, ROWS, HEADS))
     assert part.weights.shape == (1, 2, 3, 19) and part.grid is attention.grid and part.visible is None
-    for whole, own in (
+    for whole, piece in (
         (attention, part),
         (attention.carried, part.carried),
         (attention.carried.among_words, part.carried.among_words),
     ):
         for head in HEADS:
-            assert_array_equal(own.rows_of(head, [7, 2]), whole.weights[head.place][[7, 2]])
+            assert_array_equal(piece.rows_of(head, [7, 2]), whole.weights[head.place][[7, 2]])
     assert_array_equal(part.products(HEADS[0], 4), attention.products(HEADS[0], 4))
     rows = attention.only(Chosen(attention.grid, ROWS))
     assert rows.weights.shape == (6, 12, 3, 19) and rows.visible is not None and rows.visible.shape == (6, 3, 19)
@@ -57,8 +57,8 @@ def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: 
     monkeypatch.setattr(tap, "_BLOCK", cells)
     with Scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
-            selection, own = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
-            result = own.classify(ARTICLE, keep=selection)
+            selection, variant = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
+            result = variant.classify(ARTICLE, keep=selection)
             kept = result.kept_attention()
             assert (result.labels.statements is None) == (result.labels.classes is None) == (heads is not None)
             expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))

@@ -76,7 +76,7 @@ def test_no_such_head(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "asked", "attention"),
+    ("text", "option", "attention"),
     [
         ("all", None, "encoder"),
         ("e2-0, 0-1", None, "encoder"),
@@ -86,8 +86,8 @@ def test_no_such_head(text: str, message: str) -> None:
         ("1-0", "decoder", "decoder"),
     ],
 )
-def test_letters_tell_of_which_attention_heads_are(text: str, asked: Any, attention: str) -> None:
-    assert attention_named(text, asked) == attention
+def test_letters_tell_of_which_attention_heads_are(text: str, option: Any, attention: str) -> None:
+    assert attention_named(text, option) == attention
 
 
 def test_heads_of_two_kinds_are_not_read_together() -> None:

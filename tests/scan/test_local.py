@@ -62,8 +62,8 @@ def test_batch_size_and_order_change_nothing(options: ScanOptions, unit: Any) ->
     def far(batch: EncodedBatch) -> torch.Tensor:
         return (batch.offset.abs() > 1) & batch.same_sentence
 
-    own = Pattern("far", "F", far, "words of the same sentence, not beside it")
-    options = replace(options, unit=unit, patterns=(*PATTERNS, own), on_long="truncate")
+    pattern = Pattern("far", "F", far, "words of the same sentence, not beside it")
+    options = replace(options, unit=unit, patterns=(*PATTERNS, pattern), on_long="truncate")
     expected = scan_shard(options, OF_ALL_LENGTHS)
     for batch_tokens, pairs in ((1, OF_ALL_LENGTHS), (50, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
         assert_equal_sums(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
@@ -100,9 +100,9 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
     with Scanner(replace(options, split=True)) as scanner:
         ranking = finish_scan(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
     assert ranking.ranked_by is not None
-    for scores, own in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
+    for scores, subset in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
         with Scanner(options) as scanner:
-            alone = finish_scan(scanner, states_of(scanner, records_of(own))[-1]).scores
+            alone = finish_scan(scanner, states_of(scanner, records_of(subset))[-1]).scores
         for name in ("score", "chance", "se", "n", "pairs"):
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
             assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
@@ -202,8 +202,8 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
         threads(count)
         numbers.append([])
         with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-            own = numbers[-1]
-            scan(scanner, RECORDS, on_pairs=lambda places, _, own=own: own.extend(place.row for place in places))
+            rows = numbers[-1]
+            scan(scanner, RECORDS, on_pairs=lambda places, _, rows=rows: rows.extend(place.row for place in places))
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 
@@ -277,13 +277,13 @@ def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
     whole = BertForMaskedLM(BertConfig(**SMALL))
     with_head, bare = (str(save(tmp_path / name, model)) for name, model in (("lm", whole), ("bare", whole.bert)))
     pair = Pair("the cat sat", "the cat")
-    for model, asked, used in (
+    for model, measure, used in (
         (with_head, "auto", "cpmi"),
         (with_head, "distance", "distance"),
         (with_head, "off", "off"),
         (bare, "auto", "distance"),
     ):
-        result = classify(pair, ScanOptions(model=model, predictive=asked))  # type: ignore[arg-type]
+        result = classify(pair, ScanOptions(model=model, predictive=measure))  # type: ignore[arg-type]
         assert result.signature.predictive == used
         assert ("predictive" in result.not_measured) == (used == "off")
     with pytest.raises(ModelError, match=r"predictive='cpmi' .* no masked-LM head"):

@@ -82,18 +82,18 @@ def test_bad_records_and_errors_are_those_of_one_process(toy: str, tmp_path: Pat
     lines = ["sentence_a\tsentence_b", *map("\t".join, PAIRS)]
     lines[3], lines[200], lines[300] = "one cell", "\u200b\tA pair without words.", "two\ttabs\there"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    told: dict[str, list[str]] = {"local": [], "ray": []}
+    reports: dict[str, list[str]] = {"local": [], "ray": []}
     tables = []
-    for engine, errors in told.items():
+    for engine, errors in reports.items():
         result = attnscan.heads(
             path, on_bad=lambda error, errors=errors: errors.append(str(error)), model=toy, engine=engine
         )
         tables.append(csv(result))
     assert tables[0] == tables[1]
-    assert sorted(told["ray"]) == sorted(told["local"]) and len(told["local"]) == 3
+    assert sorted(reports["ray"]) == sorted(reports["local"]) and len(reports["local"]) == 3
     for pairs, on_long, kind in ((path, "truncate", PairsError), (LONG, "error", InputError)):
         raised = []
-        for engine in told:
+        for engine in reports:
             with pytest.raises(kind) as error:
                 attnscan.heads(pairs, model=toy, on_long=on_long, engine=engine)
             raised.append(str(error.value))

@@ -90,12 +90,12 @@ def test_a_state_of_another_model_under_the_same_name_is_refused(
     toy: str, options: ScanOptions, tmp_path: Path, part: str, words: str
 ) -> None:
     """A fine-tuned checkpoint has the same name, header and sizes; one number of one weight tells it."""
-    own, path = tmp_path / "model", tmp_path / "state.json"
-    shutil.copytree(toy, own)
-    here = replace(options, model=str(own))
+    directory, path = tmp_path / "model", tmp_path / "state.json"
+    shutil.copytree(toy, directory)
+    here = replace(options, model=str(directory))
     with Scanner(here) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
-    changed = own / ("model.safetensors" if part == "weights" else "tokenizer.json")
+    changed = directory / ("model.safetensors" if part == "weights" else "tokenizer.json")
     if part == "weights":
         weights = load_file(changed)
         weights["encoder.layer.1.attention.self.query.weight"][0, 0] += 1e-3

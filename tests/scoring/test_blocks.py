@@ -48,8 +48,8 @@ def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most:
 def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int) -> None:
     sums = _of(list(range(COUNT)), most)
     for number, block in zip(sums.keys.tolist(), sums.sums["on"], strict=True):
-        own = [i for i, key in enumerate(KEYS) if int(key[:16], 16) >> (64 - sums.bits) == number]
-        assert_allclose(block, SUMS["on"][own].sum(0))
+        members = [i for i, key in enumerate(KEYS) if int(key[:16], 16) >> (64 - sums.bits) == number]
+        assert_allclose(block, SUMS["on"][members].sum(0))
 
 
 def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:

@@ -148,8 +148,8 @@ def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_other
         assert set(NAMES) < set(result.to_frame().columns)
     model, tokenizer = bert()
     assert not {*attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).scores.patterns} & {*NAMES}
-    asked = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
-    assert [*asked.scores.patterns] == ["induction"]
+    ranking = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
+    assert [*ranking.scores.patterns] == ["induction"]
     with pytest.raises(OptionError, match="there is no pattern 'induction'"):
         attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross")
 

@@ -118,16 +118,16 @@ def _table(*arguments: str) -> pd.DataFrame:
 
 @pytest.mark.usefixtures("file")
 def test_commands_score_by_it() -> None:
-    own = ("--pattern", "mine.py:two_back")
-    one = _table("classify", A, B, *OFF, *own)
+    option = ("--pattern", "mine.py:two_back")
+    one = _table("classify", A, B, *OFF, *option)
     assert list(one.columns[-2:]) == ["two-back", "entropy"]
     Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
-    many = _table("heads", "--pairs", "pairs.csv", *OFF, *own, "-p", "D")
+    many = _table("heads", "--pairs", "pairs.csv", *OFF, *option, "-p", "D")
     assert set(many["pattern"]) == {"two-back", "delimiter"}
     score = many[many["pattern"] == "two-back"].set_index(["layer", "head"])["score"]
     assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(score.to_dict(), abs=2e-6)
-    assert set(_table("explain", "0-2", A, B, *own)["pattern"]) == {"two-back"}
-    compared = run("compare", "bundled", "bundled", "--pairs", "pairs.csv", *own, "--csv").stdout
+    assert set(_table("explain", "0-2", A, B, *option)["pattern"]) == {"two-back"}
+    compared = run("compare", "bundled", "bundled", "--pairs", "pairs.csv", *option, "--csv").stdout
     assert set(pd.read_csv(io.StringIO(compared))["pattern"]) == {"two-back"}
 
 

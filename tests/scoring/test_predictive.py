@@ -98,8 +98,8 @@ class SummingLM(torch.nn.Module):
 
 def _loaded(encoder: Any, whole: Any, mask: int) -> LoadedModel:
     tokenizer: Any = type("Tokenizer", (), {"mask_token_id": mask})()
-    given = (encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None, encoder)
-    return LoadedModel(Source("constructed", ""), *given)
+    fields = (encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None, encoder)
+    return LoadedModel(Source("constructed", ""), *fields)
 
 
 def _of_ids(ids: list[int]) -> EncodedInput:
@@ -200,11 +200,11 @@ def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     assert shares_of_best(matrix, "distance")[1].tolist() == [1, 0, 0]
     # among all units, and their rows alone, it stands where its words do
     _, encoded = _constructed(torch.zeros(6, 6))
-    asked = Help(matrix, shares, (1, 3, 4), "cpmi", "")
-    target = _target(asked, encoded)
+    answer = Help(matrix, shares, (1, 3, 4), "cpmi", "")
+    target = _target(answer, encoded)
     assert target == [[0] * 6, [0, 0, 0, 1, 0.5, 0], [0] * 6, [0] * 6, [0, 1, 0, 0, 0, 0], [0] * 6]
-    assert _target(asked, encoded, slice(1, 4)) == target[1:4]
-    assert np.isnan(_matrix(asked)).sum() == 25 - 6
+    assert _target(answer, encoded, slice(1, 4)) == target[1:4]
+    assert np.isnan(_matrix(answer)).sum() == 25 - 6
 
 
 def _has_head(family: str) -> bool:
@@ -272,12 +272,12 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     threads(threads_taken)
     reports: list[tuple[int, int]] = []
     found = help_between_words(
-        loaded, inputs, measure, batch_tokens=batch_tokens, tell=lambda *told: reports.append(told)
+        loaded, inputs, measure, batch_tokens=batch_tokens, tell=lambda *counts: reports.append(counts)
     )
-    for own, expected in zip(found, alone, strict=True):
-        assert_allclose(own.values, expected.values, atol=1e-4)
-        assert_allclose(own.shares, expected.shares, atol=1e-4)
-        assert (own.places, own.description) == (expected.places, expected.description)
+    for result, expected in zip(found, alone, strict=True):
+        assert_allclose(result.values, expected.values, atol=1e-4)
+        assert_allclose(result.shares, expected.shares, atol=1e-4)
+        assert (result.places, result.description) == (expected.places, expected.description)
     total = sum(len(questions.hidden) for questions in inputs)
     assert reports[0] == (0, total) and reports[-1] == (total, total)
 
@@ -294,30 +294,30 @@ def _sample(lengths: list[int]) -> list[EncodedInput]:
 @pytest.mark.parametrize("scored_tokens", [0, 3_000, 10_000, 10**6])
 def test_asking_about_many_pairs_keeps_to_its_budget(measure: HelpMeasure, scored_tokens: int) -> None:
     inputs = _sample([3, 40, 12, 1, 300, 7, 25])
-    asked = within_budget(inputs, ["5" * 8] * 7, measure, scored_tokens=scored_tokens)
-    costs = [len(questions.hidden) * questions.length for questions in asked]
+    sample = within_budget(inputs, ["5" * 8] * 7, measure, scored_tokens=scored_tokens)
+    costs = [len(questions.hidden) * questions.length for questions in sample]
     assert 0 < sum(costs) <= max(4096, 2 * scored_tokens)
-    left_out = [encoded for encoded in inputs if encoded not in [questions.encoded for questions in asked]]
+    left_out = [encoded for encoded in inputs if encoded not in [questions.encoded for questions in sample]]
     assert left_out == [encoded for encoded in inputs if len(Questions(encoded).hidden) == 0] or scored_tokens < 10**6
-    order = [inputs.index(questions.encoded) for questions in asked]
+    order = [inputs.index(questions.encoded) for questions in sample]
     assert order == sorted(order)
 
 
 def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> None:
     inputs = _sample([30] * 3 + [5])
     keys = [f"{number:x}" for number in (0, 22, 23, 4)]
-    asked = within_budget(inputs, keys, "cpmi", scored_tokens=10**6)
-    windows = [(questions.chosen[0], len(questions.chosen)) for questions in asked]
+    sample = within_budget(inputs, keys, "cpmi", scored_tokens=10**6)
+    windows = [(questions.chosen[0], len(questions.chosen)) for questions in sample]
     assert windows == [(1, 8), (23, 8), (1, 8), (1, 5)]
-    assert len(asked[0].hidden) == 8 + 28
-    known = help_of(asked[0], torch.zeros(100), "cpmi")
+    assert len(sample[0].hidden) == 8 + 28
+    known = help_of(sample[0], torch.zeros(100), "cpmi")
     assert len(known.places) == 8
     assert known.description == "predictive: nats by the masked-LM head, 8 of 30 words, 36 hidden sequences."
 
 
 def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:
-    asked = within_budget(_sample([40, 6, 40, 9]), list("abcd"), "distance", scored_tokens=0)
-    assert [len(questions.chosen) for questions in asked] == [6, 9]
+    sample = within_budget(_sample([40, 6, 40, 9]), list("abcd"), "distance", scored_tokens=0)
+    assert [len(questions.chosen) for questions in sample] == [6, 9]
 
 
 def test_whole_words_are_hidden_as_one() -> None:

@@ -173,21 +173,21 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
     """It is what a head would have that gives each key as much as its vector is long."""
     lengths = [torch.rand(LAYERS, HEADS, len(one.tokens)) * 3 + 0.1 for one in INPUTS]
-    even = [own[:, :, None].expand(-1, -1, own.shape[-1], -1) / own.sum(-1)[..., None, None] for own in lengths]
+    even = [norms[:, :, None].expand(-1, -1, norms.shape[-1], -1) / norms.sum(-1)[..., None, None] for norms in lengths]
     ours = scored(INPUTS, weights_of(INPUTS), HALVES, among=among, lengths=lengths)
     expected = scored(INPUTS, even, HALVES, among=among)
     assert_allclose(_stacked(ours, "chance"), _stacked(expected, "weight"), atol=1e-5)
     assert_allclose(_stacked(ours, "chance_eligible"), _stacked(expected, "eligible"))
     plain = _stacked(scored(INPUTS, weights_of(INPUTS), HALVES, among=among), "chance")
     assert np.abs(_stacked(ours, "chance") - plain).max() > 0.1  # a control
-    flat = [torch.full_like(own, 1 / own.shape[-1]) for own in even]
+    flat = [torch.full_like(weights, 1 / weights.shape[-1]) for weights in even]
     assert_allclose(plain, _stacked(scored(INPUTS, flat, HALVES, among=among), "weight"), atol=1e-5)
 
 
 def test_batches_and_their_order_change_nothing() -> None:
     weights = weights_of(INPUTS)
     together = scored(INPUTS, weights, HALVES)
-    alone = [scored([one], [own], [side]) for one, own, side in zip(INPUTS, weights, HALVES, strict=True)]
+    alone = [scored([one], [tensor], [side]) for one, tensor, side in zip(INPUTS, weights, HALVES, strict=True)]
     assert len({rows_of(each) for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = reduce(added, [alone[number] for number in order])

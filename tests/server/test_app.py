@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from live import HOST, PORT, TOKEN, StandIn, asked, body_of, fetched, listened, session_of
+from live import HOST, PORT, TOKEN, StandIn, body_of, call, fetched, listened, session_of
 from pages import Elements
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -106,14 +106,14 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
 
 
 def test_a_page_of_ours_is_answered_and_saved_and_has_numbers_of_heads(app: Starlette) -> None:
-    page = asked(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
+    page = call(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
     assert page.status_code == 200 and b"<html" in page.content and page.headers["content-type"].startswith("text/html")
-    answer = asked(app, f"/{TOKEN}/answer", body_of(), OURS)
+    answer = call(app, f"/{TOKEN}/answer", body_of(), OURS)
     assert answer.status_code == 200 and answer.json()["id"] and answer.headers["content-type"] == "application/json"
-    assert asked(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status_code == 200
-    saved = asked(app, f"/{TOKEN}/page/{answer.json()['id']}")
+    assert call(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status_code == 200
+    saved = call(app, f"/{TOKEN}/page/{answer.json()['id']}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
-    statuses = [asked(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code for head in ("0-2", "6-0")]
+    statuses = [call(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code for head in ("0-2", "6-0")]
     assert statuses == [200, 422]
 
 
@@ -135,17 +135,17 @@ ORIGINS = "null", "http://evil.example", f"https://{HOST}", "http://127.0.0.1", 
 )
 def test_other_hosts_and_other_pages_are_refused(app: Starlette, headers: Any, host: str | None, status: int) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
-        refused = asked(app, path, body, headers, host)
+        refused = call(app, path, body, headers, host)
         assert refused.status_code == status and b"<html" not in refused.content
 
 
 def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> None:
     """A page elsewhere that knows the address can open it in a tab, which it can neither read nor frame."""
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-    assert asked(app, f"/{TOKEN}/", headers=link.items()).status_code == 200
+    assert call(app, f"/{TOKEN}/", headers=link.items()).status_code == 200
     for name, value in (("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "iframe"), ("sec-fetch-dest", "script")):
-        assert asked(app, f"/{TOKEN}/", headers=(link | {name: value}).items()).status_code == 403
-    assert asked(app, f"/{TOKEN}/answer", body_of(), link.items()).status_code == 403
+        assert call(app, f"/{TOKEN}/", headers=(link | {name: value}).items()).status_code == 403
+    assert call(app, f"/{TOKEN}/answer", body_of(), link.items()).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -158,21 +158,21 @@ def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> Non
 )
 def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(app: Starlette, path: str) -> None:
     for body in (None, body_of()):
-        found = asked(app, path, body)
+        found = call(app, path, body)
         assert found.status_code == 404 and b"<html" not in found.content
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "X"])
 def test_other_methods_are_refused(app: Starlette, method: str) -> None:
     for path in ("", "answer", "page/0123456789abcdef"):
-        answer = asked(app, f"/{TOKEN}/{path}", method=method)
+        answer = call(app, f"/{TOKEN}/{path}", method=method)
         assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
 
 
 def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
     most = body_of(a="x")[:-1] + b" " * (MOST_BODY - len(body_of(a="x"))) + b"}"
-    assert len(most) == MOST_BODY and asked(app, f"/{TOKEN}/answer", most).status_code == 200
-    for refused in (asked(app, f"/{TOKEN}/answer", most + b" "), asked(app, f"/{TOKEN}/answer", method="POST")):
+    assert len(most) == MOST_BODY and call(app, f"/{TOKEN}/answer", most).status_code == 200
+    for refused in (call(app, f"/{TOKEN}/answer", most + b" "), call(app, f"/{TOKEN}/answer", method="POST")):
         assert refused.status_code == 413 and "shorten" in refused.json()["error"]
         assert refused.headers["connection"] == "close"
 
@@ -189,13 +189,13 @@ def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_one_line(app: Starlette, path: str, body: Any, status: int, said: str) -> None:
-    found = asked(app, f"/{TOKEN}/{path}", body)
+    found = call(app, f"/{TOKEN}/{path}", body)
     assert (found.status_code, found.json()) == (status, {"error": said})
     assert HEADERS.items() <= found.headers.items() and "server" not in found.headers
 
 
 def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(app: Starlette, bugs: pytest.LogCaptureFixture) -> None:
-    found = asked(app, f"/{TOKEN}/answer", body_of(a="a bug"))
+    found = call(app, f"/{TOKEN}/answer", body_of(a="a bug"))
     assert found.status_code == 500 and list(found.json()) == ["error"] and b"ValueError" not in found.content
     assert "ValueError: a bug of ours" in bugs.text
     bugs.clear()
@@ -223,7 +223,7 @@ def body(draw: random.Random) -> bytes:
 def test_hostile_bodies(app: Starlette) -> None:
     found = set()
     for seed in range(200):
-        answer = asked(app, f"/{TOKEN}/answer", body(random.Random(seed)))
+        answer = call(app, f"/{TOKEN}/answer", body(random.Random(seed)))
         assert answer.headers["content-type"] == "application/json", (seed, answer)
         assert answer.content.isascii() and b"\x1b" not in answer.content, (seed, answer)
         found.add(answer.status_code)
@@ -231,7 +231,7 @@ def test_hostile_bodies(app: Starlette) -> None:
             said = answer.json()["error"]
             assert list(answer.json()) == ["error"] and 0 < len(said) < 500 and plain(said) == said, (seed, said)
     assert found == {200, 400, 413, 422}
-    assert asked(app, f"/{TOKEN}/answer", body_of()).status_code == 200
+    assert call(app, f"/{TOKEN}/answer", body_of()).status_code == 200
 
 
 def ask(**fields: Any) -> Question:
@@ -247,7 +247,7 @@ def test_an_answer_says_what_it_answers_and_is_held(session: Session, model: Sta
     question = ask(b="a dog", off=["2-0"])
     found = answered(session, b="a dog", off=["2-0"])
     assert (found["id"], found["question"]) == (question.id, question.as_json())
-    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.asked) == 1, "the model is not asked again"
+    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.calls) == 1, "the model is not asked again"
     assert json.loads(session.numbers(found["id"], "0-2"))
     assert b"<html" in session.page(found["id"])
     with pytest.raises(SelectionError, match="9-9: this model has layers 0 to 5"):
@@ -274,7 +274,7 @@ def test_after_an_error_of_the_input_nothing_is_held(session: Session, model: St
     for times in (1, 2):
         with pytest.raises(InputError, match="shorten it"):
             answered(session, a="too long")
-        assert len(model.asked) == times and not _is_held(session, ask(a="too long").id)
+        assert len(model.calls) == times and not _is_held(session, ask(a="too long").id)
 
 
 def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:
@@ -282,27 +282,27 @@ def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(re
     with session_of(*models) as session:
         page = session.first_page(1)
         assert Elements(page.decode()).data["live"]["available"] == [{}, {"off": r"no\x1b[31m"}]
-        assert b"model 1" in page and [len(model.asked) for model in models] == [0, 1]
+        assert b"model 1" in page and [len(model.calls) for model in models] == [0, 1]
         for i in range(8):
             answered(session, a=f"cat {i}")
         assert session.first_page(1) == page
-        assert [len(model.asked) for model in models] == [8, 2]
+        assert [len(model.calls) for model in models] == [8, 2]
 
 
 def test_a_question_with_everything() -> None:
     changed = {"hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
-    asked = question_of(body_of(b="a dog", **changed, model=1), models=2)
+    question = question_of(body_of(b="a dog", **changed, model=1), models=2)
     off = Head(0, 11, kind=AttentionKind.DECODER), Head(2, 0)
-    assert asked.change == Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=off)
-    assert (asked.pair, asked.model) == (Pair("the cat", "a dog"), 1)
-    again = question_of(json.dumps(asked.as_json()).encode(), models=2)
-    assert again == asked and again.id == asked.id
+    assert question.change == Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=off)
+    assert (question.pair, question.model) == (Pair("the cat", "a dog"), 1)
+    again = question_of(json.dumps(question.as_json()).encode(), models=2)
+    assert again == question and again.id == question.id
 
 
 def test_a_question_with_nothing_but_a_sentence() -> None:
-    asked = question_of(body_of(), models=1)
-    assert (asked.pair, asked.change, asked.model, asked.attention) == (Pair("the cat"), Change(), 0, "")
-    assert list(asked.as_json()) == ["a", "b", "hidden", "positions", "segments", "off", "model"]  # as scripts ask
+    question = question_of(body_of(), models=1)
+    assert (question.pair, question.change, question.model, question.attention) == (Pair("the cat"), Change(), 0, "")
+    assert list(question.as_json()) == ["a", "b", "hidden", "positions", "segments", "off", "model"]  # as scripts ask
 
 
 def test_what_is_answered_otherwise_has_another_id() -> None:

@@ -287,14 +287,14 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
         loss = losses_of(scanner.loaded, ["next-sentence"], 0, {})["next-sentence"]
         assert isinstance(loss, Loss)
-        asked = loss.questions(inputs)
-    assert [question.input.tokens for question in asked[:3]] == [encoded.tokens for encoded in inputs[:3]]
-    assert [question.truth for question in asked] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
+        questions = loss.questions(inputs)
+    assert [question.input.tokens for question in questions[:3]] == [encoded.tokens for encoded in inputs[:3]]
+    assert [question.truth for question in questions] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
     effect = found.effects[0]
     assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
-    own, others = ({question.input.known_pair.texts for question in some} for some in (asked[:3], asked[3:]))
-    assert {a for a, _ in others} == {a for a, _ in own} and {b for _, b in others} == {b for _, b in own}
-    assert not own & others
+    pairs, others = ({question.input.known_pair.texts for question in some} for some in (questions[:3], questions[3:]))
+    assert {a for a, _ in others} == {a for a, _ in pairs} and {b for _, b in others} == {b for _, b in pairs}
+    assert not pairs & others
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "modernbert"])

@@ -64,8 +64,8 @@ def test_links_are_those_of_a_plain_loop(scanner: Scanner, seen: dict[Head, Card
             linked[units[query], units[key]] = linked.get((units[query], units[key]), 0) + cell
     assert len(seen[NEXT].links) == 10
     for link in seen[NEXT].links.itertuples():
-        own, average, count = linked[link.query, link.key]
-        assert (link.share, link.average) == pytest.approx((own / count, average / count), abs=1e-5)
+        weight, average, count = linked[link.query, link.key]
+        assert (link.share, link.average) == pytest.approx((weight / count, average / count), abs=1e-5)
         assert link.count == count and link.share > link.average
 
 
@@ -73,12 +73,12 @@ def test_links_are_those_of_a_plain_loop(scanner: Scanner, seen: dict[Head, Card
 def test_ranges_of_queries_and_rows_spread_over_an_input(
     scanner: Scanner, monkeypatch: pytest.MonkeyPatch, unit: Unit
 ) -> None:
-    own = scanner.with_options(unit=unit)
-    whole = _cards(own, PAIRS)
+    variant = scanner.with_options(unit=unit)
+    whole = _cards(variant, PAIRS)
     monkeypatch.setattr(tap, "_BLOCK", 1)  # one head of one input at a time
-    ranges = _cards(own, PAIRS)
+    ranges = _cards(variant, PAIRS)
     monkeypatch.setattr(card, "_WEIGHTS", 6 * 12 * 4)  # of about four words
-    few = _cards(own, PAIRS)
+    few = _cards(variant, PAIRS)
     for head, made in ranges.items():
         assert made.alike[0][0] == whole[head].alike[0][0]
         for mine, same in zip(made.examples, whole[head].examples, strict=True):

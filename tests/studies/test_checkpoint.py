@@ -54,10 +54,10 @@ def test_facts(tmp_path: Path, name: str, facts: dict[str, Any]) -> None:
     case = CASES[name]
     found = _examined(saved(case, tmp_path))
     not_scored = {pattern: why for pattern, why in found.patterns.items() if why is not None}
-    told = {**found.facts, "not_scored": not_scored}
-    assert {key: told[key] for key in facts} == facts
-    assert (told["layers"], told["heads"], told["template"]) == (3, 4, case.template)
-    assert not told["masked_lm_head"] and found.measures["cls"] is None
+    actual = {**found.facts, "not_scored": not_scored}
+    assert {key: actual[key] for key in facts} == facts
+    assert (actual["layers"], actual["heads"], actual["template"]) == (3, 4, case.template)
+    assert not actual["masked_lm_head"] and found.measures["cls"] is None
     assert found.measures["masked-lm"] and found.measures["next-sentence"]
 
 

@@ -57,7 +57,7 @@ def _compared(
         return compare(scanner, rival, _read(pairs), match)
 
 
-def _told(*pairs: str) -> Relation:
+def _relate(*pairs: str) -> Relation:
     """A relation that is written down, for inputs of which every token is a unit."""
     related_words = {frozenset(pair.split()) for pair in pairs}
 
@@ -76,8 +76,8 @@ def _told(*pairs: str) -> Relation:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
     found = _compared(bundled_dir, bundled_dir, match)
-    there = found.differences.dropna(subset=["difference", "se"])
-    assert len(there) and (there[["difference", "se"]] == 0).all(axis=None) and (there["p"] == 1).all()
+    rows = found.differences.dropna(subset=["difference", "se"])
+    assert len(rows) and (rows[["difference", "se"]] == 0).all(axis=None) and (rows["p"] == 1).all()
     assert not found.changed and not found.differences["survives"].any()
     assert found.correlation("next-word") == pytest.approx(1)
     if match == "nearest":
@@ -120,11 +120,11 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
 ) -> None:
     pairs = [Pair("the cat sat", "a dog ran"), Pair("i bought a cat", "the mat ran"), Pair("a dog went to the store")]
     with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
-        ours = one.changed(relation=_told("cat dog", "sat ran", "bought mat"))
-        theirs = other.changed(relation=_told("cat dog", "bought ran"))
+        ours = one.changed(relation=_relate("cat dog", "sat ran", "bought mat"))
+        theirs = other.changed(relation=_relate("cat dog", "bought ran"))
         found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
         with_one = compare(
-            one.changed(relation=_told("cat dog")), other.changed(relation=_told("cat dog")), _read(pairs)
+            one.changed(relation=_relate("cat dog")), other.changed(relation=_relate("cat dog")), _read(pairs)
         )
         without = compare(one.changed(relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
@@ -179,7 +179,7 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, afte
             compare(one, other.with_options(on_long="error"), _read([long]))
     whole = _compared(before, after)
     assert found.of_models[0].scores.every_key.pairs.max() == len(PAIRS) and [
-        own.pairs_skipped for own in found.signatures
+        signature.pairs_skipped for signature in found.signatures
     ] == [1, 1]
     assert_allclose(found.differences["difference"], whole.differences["difference"], atol=1e-9)
 

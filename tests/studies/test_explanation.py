@@ -261,8 +261,8 @@ def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
 
 @pytest.mark.parametrize("size", [8, 64, 256])
 def test_a_rotation_changes_no_logit(size: int) -> None:
-    own, *turns = rotations(0, 2, 3, size)
-    assert torch.equal(own, torch.eye(size)) and len(turns) == ROTATIONS
+    identity, *turns = rotations(0, 2, 3, size)
+    assert torch.equal(identity, torch.eye(size)) and len(turns) == ROTATIONS
     query, key = torch.randn(2, 40, size, generator=torch.Generator().manual_seed(0)) / size**0.25
     for turn in turns:
         assert_allclose((query @ turn) @ (key @ turn).T, query @ key.T, atol=1e-5)

@@ -90,17 +90,17 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
         for row in range(len(orders)):
             length = int(inputs["attention_mask"][row].sum())
             alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
-            own = _weights(tap, *move_words(alone, orders[row : row + 1, :length], by_words=by_words))
-            assert_allclose(own[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
+            weights = _weights(tap, *move_words(alone, orders[row : row + 1, :length], by_words=by_words))
+            assert_allclose(weights[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 
 def test_positions_that_are_told_twice_are_not_half_changed() -> None:
     """A causal model with position embeddings whose second layer is biased by distance as well."""
     model = tiny_model("gpt2", TAPPED["gpt2"])
 
-    def closer(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def closer(_: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         mask = named["attention_mask"]
-        return given, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
+        return inputs, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
 
     with Tap(model) as tap:
         assert not _found(tap)
@@ -124,9 +124,9 @@ DRAWS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0.7, 0.5, 
 def _after(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> np.ndarray[Any, Any]:
     """The score after a change, its error, and that of the fall, of one head and pattern on some pairs."""
     keys = [f"{number:016x}" for number in range(len(N))][pairs]
-    own, n = draws[:, pairs], N[pairs]
-    spread = own.std(0, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.full(len(n), np.nan)
-    sums = {"weight": PLAIN[pairs], "n": n, "chance": 0.1 * n, "pairs": 1.0 * (n > 0), "segments_zeroed": own.mean(0)}
+    draws, n = draws[:, pairs], N[pairs]
+    spread = draws.std(0, ddof=1) / len(draws) ** 0.5 if len(draws) > 1 else np.full(len(n), np.nan)
+    sums = {"weight": PLAIN[pairs], "n": n, "chance": 0.1 * n, "pairs": 1.0 * (n > 0), "segments_zeroed": draws.mean(0)}
     sums["segments_zeroed error"] = spread
     blocks = Blocks.of(keys, {name: values[:, None, None, None] for name, values in sums.items()})
     numbers = _numbers(blocks.sums, {"positions_shuffled": "", "segments_swapped": ""})

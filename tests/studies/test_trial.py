@@ -122,14 +122,14 @@ class ByHand:
         """The columns of these heads zeroed where they enter a layer's output projection; calls count layers."""
         calls = 0
 
-        def zero(_: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        def zero(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             nonlocal calls
-            states = given[0].clone()
+            states = inputs[0].clone()
             size = states.shape[-1] // self.model.config.num_attention_heads
             for number in (head.head for head in heads if head.layer == calls):
                 states[..., number * size : (number + 1) * size] = 0
             calls += 1
-            return (states, *given[1:])
+            return (states, *inputs[1:])
 
         modules = [module for name, module in self.model.named_modules() if name.endswith(projection)]
         hooks = [module.register_forward_pre_hook(zero) for module in modules]
@@ -166,10 +166,10 @@ def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, 
         expected, result = scanner.classify(pair, keep=True), Trials(scanner).run(pair).result
     assert expected.labels_by.keys() == result.labels_by.keys()
     for reading in expected.labels_by:
-        ours, theirs = (own.with_reading(reading.by, reading.special).to_frame() for own in (result, expected))
+        ours, theirs = (scores.with_reading(reading.by, reading.special).to_frame() for scores in (result, expected))
         assert ours.equals(theirs) and ours.attrs == theirs.attrs
     for name in ("weights", "query", "key", "norms"):
-        kept, as_classified = (getattr(own.attention, name) for own in (result, expected))
+        kept, as_classified = (getattr(scores.attention, name) for scores in (result, expected))
         assert (kept is None) == (as_classified is None)
         assert kept is None or np.array_equal(kept, as_classified), name
 
@@ -197,8 +197,8 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
         decoded = [
             tokenizer.decode([id_]) if family == "roberta" else tokenizer.convert_ids_to_tokens([id_])[0] for id_ in top
         ]
-        told = [text for text, _ in word.after]
-        assert told == [text if whole == "\ufffd" else whole for text, whole in zip(told, decoded, strict=True)]
+        texts = [text for text, _ in word.after]
+        assert texts == [text if whole == "\ufffd" else whole for text, whole in zip(texts, decoded, strict=True)]
 
 
 @pytest.mark.parametrize("family", [family for family, case in CASES.items() if case.projection])

@@ -30,7 +30,7 @@ class StandIn:
 
     result: HeadScores
     available: dict[str, str] = field(default_factory=dict)
-    asked: list[tuple[Pair, Change]] = field(default_factory=list)
+    calls: list[tuple[Pair, Change]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.let, self.begun = threading.Event(), threading.Event()
@@ -38,7 +38,7 @@ class StandIn:
 
     def run(self, pair: Pair, change: Change) -> Trial:
         """As `Trials.run`. Raises: InputError for a sentence that asks for it."""
-        self.asked.append((pair, change))
+        self.calls.append((pair, change))
         self.begun.set()
         assert self.let.wait(60)
         if pair.a == "too long":
@@ -69,7 +69,7 @@ def body_of(**fields: Any) -> bytes:
     return json.dumps({name: value for name, value in known.items() if value is not None}).encode()
 
 
-def asked(
+def call(
     app: Starlette,
     path: str,
     body: bytes | None = None,
@@ -79,7 +79,7 @@ def asked(
 ) -> Response:
     """What an app answers to one request in this process."""
     pieces = [body or b""]
-    given = [("host", host), *([("content-length", str(len(body)))] if body is not None else []), *headers]
+    fields = [("host", host), *([("content-length", str(len(body)))] if body is not None else []), *headers]
     scope = {
         "type": "http",
         "method": method or ("GET" if body is None else "POST"),
@@ -87,7 +87,7 @@ def asked(
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": b"",
-        "headers": [(name.encode(), value.encode()) for name, value in given if value is not None],
+        "headers": [(name.encode(), value.encode()) for name, value in fields if value is not None],
     }
     sent: list[Any] = []
 
@@ -110,9 +110,9 @@ def asked(
 @contextmanager
 def listened(session: Session) -> Iterator[int]:
     """A real server, and its port."""
-    with listening(None) as own:
-        port = own.getsockname()[1]
-        with served(app_of(session, TOKEN), own):
+    with listening(None) as listener:
+        port = listener.getsockname()[1]
+        with served(app_of(session, TOKEN), listener):
             yield port
 
 

@@ -94,8 +94,8 @@ def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[Mod
         Route(f"/api/models/{ID}/tree/{{directory:path}}", lambda _: _missing("EntryNotFound")),
     ]
     app = Starlette(routes=routes, exception_handlers={404: lambda *_: _missing("RepoNotFound")})
-    with listening(None) as own, served(app, own):
-        hub.address = "http://{}:{}".format(*own.getsockname())
+    with listening(None) as listener, served(app, listener):
+        hub.address = "http://{}:{}".format(*listener.getsockname())
         yield hub
 
 
