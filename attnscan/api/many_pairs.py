@@ -16,6 +16,7 @@ from attnscan.results.files import OfKinds, is_stream
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.terms import Heads
 from attnscan.scan.options import OnProgress, note
+from attnscan.text import counted
 from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
         asking = 1 if scanner.measure is None else 3  # which words are predictive takes up to twice as long
         if asking * scoring >= _LONG:
             shorter = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
-            note(f"this takes about {asking * scoring / 60:.0f} minutes on this machine{shorter}")
+            note(f"this takes about {counted(round(asking * scoring / 60), 'minute')} on this machine{shorter}")
 
     return step
 

@@ -117,7 +117,9 @@ def opened(name: str) -> Iterator[IO[bytes]]:
         elif is_open and is_table and not getattr(error, "errno", None):
             what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
             remedy = "write it again, without a password"
-        elif is_open and not scheme_of(name) and not isinstance(error, OSError | UnicodeError):  # a fault of ours
+        elif is_open and isinstance(error, UnicodeError):
+            what, remedy = f"{shown(name)} is no text: {_reason(error)}", "save it as UTF-8, or pass --encoding NAME"
+        elif is_open and not scheme_of(name) and not isinstance(error, OSError):  # a fault of ours
             raise
         raise PairsError(what, remedy) from None
 

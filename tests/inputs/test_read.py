@@ -203,6 +203,7 @@ NO_NAMES = "its first line must name the columns"
         ("p.csv", b"\xef\xbb\xbf\n \n", None, "is empty", NO_NAMES),
         ("p.csv", b'"text\na\n', None, "unexpected end of data", NO_NAMES),
         ("p.csv", b"text\ra\nb\n", None, "new-line character", NO_NAMES),
+        ("p.csv", "text\na\n".encode("utf-16") + b"x", None, "truncated data", "save it as UTF-8, or pass --encoding"),
         ("p.json", '["a", "b"', None, "not valid JSON: Expecting ',' delimiter: line 1 column 10", "a list of records"),
         ("p.json", "[" * 40_000, None, "is not valid JSON: maximum recursion depth", "a list of records"),
         ("p.parquet", b"PAR1" * 10, None, "is not a valid .parquet file", ""),
@@ -266,8 +267,7 @@ class TestStdin:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_read_like_it(self, tmp_path: Path) -> None:
         """What a shell's <(zcat pairs.tsv.gz) is: a pipe whose name has no suffix."""
-        pipe = tmp_path / "63"
-        os.mkfifo(pipe)
+        os.mkfifo(pipe := tmp_path / "63")
         writer = threading.Thread(target=pipe.write_text, args=("text_a\ttext_b\na\tb\n",))
         writer.start()
         assert pairs_in(str(pipe)) == [AB]
