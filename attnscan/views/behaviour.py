@@ -20,10 +20,15 @@ def of_attention(grid: Grid) -> str:
 
 
 def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
-    """The group of each kind that some head has, and the kind; by groups, most heads first, at last those that rest."""
+    """The group of each kind that some head has, and the kind; by groups, most heads first, special tokens at last.
+
+    Where these are keys, heads that look at them most are a kind, whether or not they rest.
+    """
     order = [*GROUPS, "own"]
     among = [(style_of(kind.name).group, kind) for kind in labels.kinds.values() if kind.name not in RESTING]
-    return sorted(among, key=lambda entry: order.index(entry[0])) + [("rest", kind) for kind in labels.resting]
+    special = {kind.name: ("rest", kind) for kind in labels.resting}
+    special |= {kind.name: ("special", kind) for kind in labels.kinds.values() if kind.name in RESTING}
+    return sorted(among, key=lambda entry: order.index(entry[0])) + list(special.values())
 
 
 def summary(result: HeadScores) -> str:

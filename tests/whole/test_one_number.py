@@ -17,7 +17,6 @@ from pages import Elements
 
 import attnscan
 from attnscan import HeadScores
-from attnscan.views.behaviour import kinds_of
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import answer_of, page
 from attnscan.views.palette import letter, words
@@ -127,7 +126,7 @@ def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
     if told.options == READINGS["usual"]:  # by which alone heads are explained
         for row in attnscan.explain("layer:2", pairs=told.given[1], model="bundled").to_frame().to_dict("records"):
             told.check({name: row[name] for name in ("layer", "head", "label")})
-    counts = {kind.name: len(kind.heads) for _, kind in kinds_of(told.ranking.labels)}
+    counts = Counter(told.ranking.among_words.flat) | Counter(told.ranking.label.flat)  # what heads follow, or rest on
     screen = render(comparison_view(comparison, comparison.patterns, 100), 100)
     for name in comparison.patterns:
         assert re.search(rf" {name} +{counts.get(name, 0)} +{counts.get(name, 0)} ", screen)
