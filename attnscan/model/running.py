@@ -140,8 +140,9 @@ def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; its class where it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line of an error's message, with the next if it ends in a colon; its class where it has none."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    return " ".join(line.strip() for line in lines[: 1 + lines[0].rstrip().endswith(":")]).rstrip(",:")
 
 
 def refusal(model: Any, reason: str) -> CaptureError:

@@ -121,7 +121,7 @@ class TestDisagreement:
             ({"vocab_size": 5}, f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]"),
             ({"num_attention_heads": 3}, "not a multiple of the number of attention heads"),
             ({"model_type": "no-such-model"}, "cannot load the model tiny"),
-            ({"hidden_size": "16"}, "cannot load the model tiny"),
+            ({"hidden_size": "16"}, "for field 'hidden_size': TypeError: Field 'hidden_size' expected int"),
         ],
     )
     def test_a_config_that_does_not_fit_the_weights_is_refused(
