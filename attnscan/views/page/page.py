@@ -123,6 +123,8 @@ def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Se
     `words` are the input's tokens before any was hidden. Raises: OptionError if the attention was not kept.
     """
     facts, as_json = _input_of(result, PageOptions()).facts, [prediction.as_json() for prediction in predictions]
+    reason = "the server did not send them; reload the page"
+    facts["whyNot"] |= {"weights": reason} | ({"neurons": reason} if facts["neurons"] else {})
     return {"id": id, "facts": facts, "words": [token_text(word) for word in words], "predictions": as_json}
 
 

@@ -27,7 +27,7 @@ function headView() {
     </div>
     ${missing && html`<p class="notice" id="head-notice">
       The weights of ${missing} are not on this page, only the thumbnail: ${facts.whyNot.weights}.${" "}
-      To get them: attnscan report … --heads ${missing.replaceAll(" ", "")}
+      ${!live && `To get them: attnscan report … --heads ${missing.replaceAll(" ", "")}`}
     </p>`}
     ${facts.tree && html`<${Tree} heads=${heads} weights=${weights} />`}
     <div id="panes">

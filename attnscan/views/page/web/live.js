@@ -116,6 +116,16 @@ function textsOfServer({ id, facts: { texts: known, whyNot, neurons } }, questio
   };
 }
 
+/** Save what is shown as an offline page; the server makes it again where it has dropped it. */
+async function save(event) {
+  event.preventDefault();
+  const { id } = answer;
+  asked = answered;
+  refused = (await request("answer", asked)).error ?? "";
+  if (!refused) location.assign(`page/${id}`);
+  draw();
+}
+
 /** Change the text; words that are hidden stay so, as far as they are still there. */
 function edit(changes) {
   if (state.hidden) carry = { words: answer.words, hidden: listed(state.hidden).map(Number) };
@@ -158,7 +168,7 @@ function Asked() {
             ${live.models.map((name, place) => html`<option value=${place}>${name}</option>`)}
           </select></label>`}
         <${Past} />
-        <a id="offline" download="attnscan.html" href="page/${answer.id}">Save page</a>
+        <a id="offline" download="attnscan.html" href="page/${answer.id}" onClick=${save}>Save page</a>
       </div>
     </details>
     ${(refused || noHeads) && html`<p class="notice" id="refused" role="alert">${refused || noHeads}</p>`}
