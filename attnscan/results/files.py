@@ -238,7 +238,8 @@ def check_writable(path: Path) -> None:
             raise OutputError(f"{path} is a directory", "name a file in it", path)
         if not is_stream(path) and not parent.is_dir():
             raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or name another", path)
-        if not os.access(path if path.exists() else parent, os.W_OK):
+        places = [path] * path.exists() + [parent] * (not is_stream(path))  # it is written beside, then renamed
+        if not all(os.access(place, os.W_OK) for place in places):
             raise OutputError(f"cannot write {path}: no permission to write there", "choose another place", path)
 
 
