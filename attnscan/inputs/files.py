@@ -17,7 +17,7 @@ FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conl
 """The formats, by the suffixes of their files."""
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 """How a file is compressed, by a suffix that may follow these."""
-_HIDDEN = r"(^|/)(\.|~\$)"  # also what Excel keeps beside an open workbook
+_HIDDEN = (".", "~$")  # the latter Excel keeps beside an open workbook
 _BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
 
 
@@ -76,18 +76,29 @@ def _local_files(name: str) -> list[str]:
         if not name:  # such as a shell's variable that is not set; a path without a name is this directory
             raise ValueError("its name is empty")
         if path.is_dir():
-            inside = [file for file in path.rglob("*") if _suffixes(file.name)[0] in FORMATS and file.is_file()]
-            files = [str(file) for file in inside if not re.search(_HIDDEN, file.relative_to(path).as_posix())]
+            files = [str(file) for file in _files_below(path) if _suffixes(file.name)[0] in FORMATS]
         elif re.search(r"[*?\[]", name) and not path.exists():
             files = [str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()]
         else:
             path.stat()
             return [name]
     except (OSError, ValueError) as error:  # such as a NUL in the name
-        raise PairsError(f"cannot read {name!r}: {_reason(error)}", "check the path") from None
+        unread = str(getattr(error, "filename", None) or name)
+        raise PairsError(f"cannot read {unread!r}: {_reason(error)}", "check the path") from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return sorted(files)
+
+
+def _files_below(directory: Path) -> Iterator[Path]:
+    """Every file below a directory but hidden ones. Raises: OSError for a directory in it that cannot be read."""
+    for path in directory.iterdir():
+        if path.name.startswith(_HIDDEN):
+            continue
+        if path.is_dir() and not path.is_symlink():  # a link may lead in a circle
+            yield from _files_below(path)
+        elif path.is_file():
+            yield path
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:

@@ -62,7 +62,8 @@ def test_several_names_in_their_order(directory: Path, monkeypatch: pytest.Monke
     assert files_named(["b/*.gz", "-", "/dev/null", "a.tsv", "a.tsv"]) == [
         "b/c.csv.gz", "-", "/dev/null", "a.tsv", "a.tsv"
     ]  # fmt: skip
-    for names, says in ((["-", "a.tsv", "-"], "named twice"), ([""], "its name is empty")):
+    monkeypatch.setattr(Path, "iterdir", lambda _: (_ for _ in ()).throw(PermissionError(13, "Denied", "b/d")))
+    for names, says in (("-", "a.tsv", "-"), "named twice"), ([""], "its name is empty"), (["b"], "read 'b/d': Denied"):
         with pytest.raises(PairsError, match=says):
             files_named(names)
 
@@ -105,8 +106,7 @@ class TestPacked:
     def test_is_unpacked(self, tmp_path: Path, packing: str) -> None:
         parts = b"".join(map(PACKS[packing], (HEADER.encode(), b"a,b\nc,", b"", b"d\ne,f\n")))
         for name, content, pairs in (("p.csv", parts, [AB, CD, EF]), ("p.parquet", PACKS[packing](TABLE), [AB, CD])):
-            path = tmp_path / f"{name}{packing.upper()}"
-            path.write_bytes(content)
+            (path := tmp_path / f"{name}{packing.upper()}").write_bytes(content)
             assert pairs_in(str(path)) == pairs
 
     def test_what_is_cut_short_or_packed_otherwise(self, tmp_path: Path, packing: str) -> None:
