@@ -58,8 +58,8 @@ def in_python(line: str) -> str:
 
     What is typed into a shell stays as it is.
 
-    >>> in_python("pass --on-long truncate, or run: pip install --no-deps attnscan")
-    "pass on_long='truncate', or run: pip install --no-deps attnscan"
+    >>> in_python("pass --on-long truncate, use --model bundled, or run: pip install --no-deps attnscan")
+    "pass on_long='truncate', use model='bundled', or run: pip install --no-deps attnscan"
     """
     return _TYPED.sub(_as_argument, line)
 
@@ -77,7 +77,7 @@ def _as_argument(match: re.Match[str]) -> str:
 
 _WORDS = (
     "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off|masked-lm|ray|local"
-    "|spaces|word"
+    "|spaces|word|bundled"
 )
 _VALUE = rf"(?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])"
 _SHELL = r"\b(?:pip install|hf download|attnscan [a-z]+)\b[^;,]*"
