@@ -64,23 +64,23 @@ class Checkpoint:
             pieces = [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
         return Input(
             inputs={name: list(encoding[name]) for name in encoding},
-            sentence=[sentence[own[0]] for own in pieces],
-            text=["".join(tokens[i].removeprefix("##" * (i > own[0])) for i in own).casefold() for own in pieces],
-            content=[any(letter.isalnum() for i in own for letter in surface[i]) for own in pieces],
+            sentence=[sentence[group[0]] for group in pieces],
+            text=["".join(tokens[i].removeprefix("##" * (i > group[0])) for i in group).casefold() for group in pieces],
+            content=[any(letter.isalnum() for i in group for letter in surface[i]) for group in pieces],
             visible=[[True] * len(pieces) for _ in pieces],
             pieces=pieces,
         )
 
-    def run(self, inputs: Mapping[str, Sequence[object]], **asked: bool) -> object:
+    def run(self, inputs: Mapping[str, Sequence[object]], **options: bool) -> object:
         """The network's output, of one input or of several of one length."""
         tensors = {name: torch.atleast_2d(torch.tensor(values)) for name, values in inputs.items()}
         with torch.inference_mode():
-            return self.network(**tensors, output_attentions=True, **asked)
+            return self.network(**tensors, output_attentions=True, **options)
 
     def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
         """By layer, head, query and key, merged if the input is read word by word; `changed` replaces inputs."""
         layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
-        if all(len(own) == 1 for own in one.pieces):
+        if all(len(group) == 1 for group in one.pieces):
             return layers
         return [[merged(matrix, one.pieces) for matrix in heads] for heads in layers]
 
@@ -157,19 +157,19 @@ def targets(
     rows: Rows = {pattern: {} for pattern in PATTERNS}
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
-        own = [j for j in seen if one.sentence[j] == one.sentence[i]]
+        sentence = [j for j in seen if one.sentence[j] == one.sentence[i]]
         comparable = [j for j in seen if one.content[i] and one.content[j]]
         same = [j for j in comparable if one.text[j] == one.text[i] or (i, j) in alike]
         help_here = {j: value for j, value in (help_of or {}).get(i, {}).items() if value > 0}
         best = max(help_here.values(), default=1.0)
         found = {
-            "next-word": dict.fromkeys([j for j in own if j == i + 1], 1.0),
-            "previous-word": dict.fromkeys([j for j in own if j == i - 1], 1.0),
+            "next-word": dict.fromkeys([j for j in sentence if j == i + 1], 1.0),
+            "previous-word": dict.fromkeys([j for j in sentence if j == i - 1], 1.0),
             "identical": dict.fromkeys(same if len(same) > 1 else [], 1.0),
             "cross-sentence": dict.fromkeys([j for j in same if one.sentence[j] != one.sentence[i]], 1.0),
             "predictive": {j: value / best for j, value in help_here.items() if j in seen},
             "delimiter": dict.fromkeys([j for j in seen if one.sentence[j] < 0], 1.0),
-            "bag-of-words": dict.fromkeys(own, 1 / len(own)),
+            "bag-of-words": dict.fromkeys(sentence, 1 / len(sentence)),
         }
         for pattern, row in found.items():
             if row:
@@ -348,7 +348,7 @@ def every_head(one: Input, matrices: Sequence[Sequence[Matrix]], rows: Rows, spe
     for layer, heads in enumerate(matrices):
         for head, matrix in enumerate(heads):
             queries = by_query(one, matrix, rows, special)
-            found[layer, head] = {pattern: added(list(own.values())) for pattern, own in queries.items()}
+            found[layer, head] = {pattern: added(list(sums.values())) for pattern, sums in queries.items()}
     return found
 
 

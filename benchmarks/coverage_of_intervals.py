@@ -78,7 +78,7 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
         yield f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6} {'worst head':>11} {'width':>11}"
         for name, rule in RULES.items():
             for size in SIZES:
-                shares, widths = zip(*(_held(rule, own, size, i) for i, own in enumerate(several)), strict=True)
+                shares, widths = zip(*(_held(rule, data, size, i) for i, data in enumerate(several)), strict=True)
                 patterns = [np.mean(share) for share in shares]
                 text = f"{name:18} {size:3} {np.mean(patterns):6.3f} {min(patterns):14.3f} {max(patterns):6.3f}"
                 yield f"{text} {min(map(np.min, shares)):11.3f} {np.mean(widths):11.3f}"
@@ -100,9 +100,9 @@ def populations(model: str, pairs: Path) -> Iterator[Population]:
                 yield Population(scores * words, words)
 
 
-def _held(rule: Callable[[Drawn], Interval], own: Population, size: int, seed: int) -> tuple[np.ndarray, float]:
+def _held(rule: Callable[[Drawn], Interval], population: Population, size: int, seed: int) -> tuple[np.ndarray, float]:
     """The share of drawings whose interval holds the truth [head], and its width; without an error it is the score."""
-    drawn, truth = draw(own, size, seed), own.total.sum(0) / own.n.sum(0)
+    drawn, truth = draw(population, size, seed), population.total.sum(0) / population.n.sum(0)
     interval = rule(drawn)
     width = float(np.nanmean(interval[1].clip(max=1) - interval[0].clip(0)))
     low, high = (np.where(drawn.error == 0, drawn.score, bound) for bound in interval)

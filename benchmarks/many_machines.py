@@ -25,13 +25,13 @@ def scan(count: int, workers: int) -> None:
 def main() -> None:
     """Measure every rival in turn, run by run, and print pairs a second and the ratio of neighbouring runs."""
     costs: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    for _, (workers, own) in itertools.product(range(RUNS), costs.items()):
+    for _, (workers, seconds) in itertools.product(range(RUNS), costs.items()):
         more, less = (cost(partial(scan, times * PAIRS, workers)).wall for times in (3, 1))
-        own.append((more - less) / (2 * PAIRS))
+        seconds.append((more - less) / (2 * PAIRS))
     print(f"{machine()}\n| Ray workers | pairs a second | cost beside one process |\n| --- | ---: | ---: |")
-    for workers, own in costs.items():
-        ratio = median(ours / alone for ours, alone in zip(own, costs[0], strict=True))
-        print(f"| {workers or 'none'} | {1 / median(own):.0f} | {ratio:.2f} |")
+    for workers, seconds in costs.items():
+        ratio = median(ours / alone for ours, alone in zip(seconds, costs[0], strict=True))
+        print(f"| {workers or 'none'} | {1 / median(seconds):.0f} | {ratio:.2f} |")
 
 
 if __name__ == "__main__":

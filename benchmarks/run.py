@@ -83,14 +83,14 @@ def main() -> None:
     """Measure, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival, after one that is not")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
-    times = [f"Processor time on one core, {where}.", "\n".join(command_times(asked.runs))]
-    rows = [*startup(asked.runs), *scan.rows(asked.runs)]
+    times = [f"Processor time on one core, {where}.", "\n".join(command_times(args.runs))]
+    rows = [*startup(args.runs), *scan.rows(args.runs)]
     blocks = [
         "# What attnscan costs",
         f"Written by `make bench`. {where}.",
-        f"Median ratios of {asked.runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
+        f"Median ratios of {args.runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
         "of every pattern but `predictive`, with a model of BERT base's shape and batches of 1,024 tokens.",
         "\n".join(["<!-- measured: speed -->", HEAD, *rows, "<!-- end of speed -->"]),
     ]

@@ -87,12 +87,12 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-def score_pairs(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs, unit: str) -> dict[str, list[Measures]]:
-    """With special tokens out and in; `predictive` for the pairs `asked`."""
+def score_pairs(checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str) -> dict[str, list[Measures]]:
+    """With special tokens out and in; `predictive` for the pairs of `sample`."""
     measures: dict[str, list[Measures]] = {"out": [], "in": []}
     for pair in pairs:
         one = checkpoint.read(pair, unit)
-        target = loops.targets(one, loops.helps(checkpoint, one) if pair in asked else None)
+        target = loops.targets(one, loops.helps(checkpoint, one) if pair in sample else None)
         matrices = checkpoint.weights(one)
         for special, of_pairs in measures.items():
             of_pairs.append(loops.every_head(one, matrices, target, special))
@@ -103,9 +103,9 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
     hashes = {pair: hash_of("0", *pair) for pair in pairs}  # samples are the first by it; its last bit is the half
-    asked = sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS]
-    by_token = score_pairs(checkpoint, pairs, asked=asked, unit="token")
-    by_word = score_pairs(checkpoint, pairs, asked=(), unit="word")
+    sample = sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS]
+    by_token = score_pairs(checkpoint, pairs, sample=sample, unit="token")
+    by_word = score_pairs(checkpoint, pairs, sample=(), unit="word")
     token_options = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
     word_options = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
     for options, measures in ((token_options, by_token), (word_options, by_word)):

@@ -135,8 +135,8 @@ def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, 
     for number, (layer, weights, states) in enumerate(layers):
         size, values = layer.attention.self.attention_head_size, layer.attention.self.value(states[0])
         for head in range(weights.shape[1]):
-            own = slice(head * size, (head + 1) * size)
-            found[number, head] = weights[0, head], values[:, own] @ layer.attention.output.dense.weight[:, own].T
+            span = slice(head * size, (head + 1) * size)
+            found[number, head] = weights[0, head], values[:, span] @ layer.attention.output.dense.weight[:, span].T
     return found
 
 
@@ -248,7 +248,7 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
 
 
 def _scores(unit: Unit, head: int) -> dict[str, Score]:
-    return {p: Score([Measured(*own)]) for p, own in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)}
+    return {p: Score([Measured(*sums)]) for p, sums in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)}
 
 
 def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bool]:

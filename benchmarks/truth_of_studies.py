@@ -169,8 +169,8 @@ def _draw_controls() -> list[tuple[Head, ...]]:
     """The sets that attnscan draws: numpy's generator, seeded with the seed and the heads' numbers; all distinct."""
     generator = np.random.default_rng([0, *itertools.chain.from_iterable(SWITCHED_OFF)])
 
-    def drawn(layer: int, own: int) -> Head:
-        others = [head for head in range(12) if head != own]
+    def drawn(layer: int, number: int) -> Head:
+        others = [head for head in range(12) if head != number]
         return layer, others[generator.permutation(len(others))[0]]
 
     found = [tuple(drawn(*head) for head in SWITCHED_OFF) for _ in range(CONTROLS)]

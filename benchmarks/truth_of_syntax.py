@@ -48,8 +48,8 @@ class Tree:
         """As attnscan draws it: by the last bit of a hash of text, words and tags."""
         document = [self.document] * len(self.upos)
         tags = {"upos": self.upos, "deprel": self.relation, "head": self.head, "document": document}
-        given = "\0" + json.dumps([self.spans, tags], sort_keys=True)
-        return int(hash_of("0", self.text, given)[-1], 16) & 1
+        annotation = "\0" + json.dumps([self.spans, tags], sort_keys=True)
+        return int(hash_of("0", self.text, annotation)[-1], 16) & 1
 
     def items(self) -> Iterator[tuple[Key, int, list[int]]]:
         """Row, query, targets."""
@@ -126,28 +126,28 @@ def _of_head(known, rules):  # type: ignore[no-untyped-def]
     items = []
     for number, (tree, even, a) in enumerate(known):
         for row, q, targets in tree.items():
-            seen = max((k for k in range(len(a)) if k != q), key=lambda k, own=a[q]: own[k])
+            seen = max((k for k in range(len(a)) if k != q), key=lambda k, weights=a[q]: weights[k])
             weight, left = sum(a[q][k] for k in targets), sum(a[q])
             item = {"row": row, "document": tree.document, "sentence": number, "accuracy": float(seen in targets)}
             item |= {"rule_accuracy": float(pointed(tree.upos, q, *rules[tree.half, row]) in targets), "weight": weight}
             item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}
             items.append(item | {"chance": sum(even[q][k] for k in targets)})
-    found = {row: _numbers(own.drop(columns="row")) for row, own in pd.DataFrame(items).groupby("row")}
+    found = {row: _numbers(frame.drop(columns="row")) for row, frame in pd.DataFrame(items).groupby("row")}
     right, links = map(sum, zip(*(linked(tree.upos, tree.head, a) for tree, _, a in known), strict=True))
     return found | {("uuas", ""): {"uuas": right / links}}
 
 
-def _numbers(own: pd.DataFrame) -> dict[str, float]:
+def _numbers(items: pd.DataFrame) -> dict[str, float]:
     """The means over a row's items; NaN where they are of few sentences."""
-    numbers = own.drop(columns=["document", "sentence"]).mean().to_dict()
+    numbers = items.drop(columns=["document", "sentence"]).mean().to_dict()
     numbers["gain"] = numbers["accuracy"] - numbers["rule_accuracy"]
-    off = own["accuracy"] - own["rule_accuracy"] - numbers["gain"]
-    by_document, count = off.groupby(own["document"]).sum(), own["document"].nunique()
+    off = items["accuracy"] - items["rule_accuracy"] - numbers["gain"]
+    by_document, count = off.groupby(items["document"]).sum(), items["document"].nunique()
     spread = math.sqrt(count / (count - 1) * (by_document**2).sum()) if count > 1 else math.nan
-    numbers["se"] = spread / len(own)
-    if own["sentence"].nunique() < FEWEST:
+    numbers["se"] = spread / len(items)
+    if items["sentence"].nunique() < FEWEST:
         numbers = dict.fromkeys(numbers, math.nan)
-    return {"n": len(own), "sentences": own["sentence"].nunique(), **numbers}
+    return {"n": len(items), "sentences": items["sentence"].nunique(), **numbers}
 
 
 def linked(upos: Sequence[str], head: Sequence[int | None], a: Sequence[Sequence[float]]) -> tuple[int, int]:

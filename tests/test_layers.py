@@ -167,14 +167,14 @@ def test_answers_that_need_no_model_load_no_torch() -> None:
         "    print('loaded by', arguments, sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    told = [line for line in done.stderr.splitlines() if line.startswith("loaded by")]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("loaded by")]
     libraries = ["[]"] * len(LINES) + ["['numpy']"] * (len(NO_MODEL) - len(LINES))
-    assert told == [f"loaded by {arguments} {loaded}" for arguments, loaded in zip(NO_MODEL, libraries, strict=True)]
+    assert lines == [f"loaded by {arguments} {loaded}" for arguments, loaded in zip(NO_MODEL, libraries, strict=True)]
 
 
 def test_modules_with_one_user_stay_few() -> None:
     """One with little of its own belongs into its user. Commands and studies are called by one place each."""
     users = {name: GRAPH.find_modules_that_directly_import(name) for name in MODULES}
-    alone = {name: next(iter(own)) for name, own in users.items() if len(own) == 1 and name not in PUBLIC}
+    alone = {name: next(iter(names)) for name, names in users.items() if len(names) == 1 and name not in PUBLIC}
     counted = [name for name, user in alone.items() if user != "attnscan" and ".cli.commands." not in user]
     assert len(counted) <= MOST_WITH_ONE_USER

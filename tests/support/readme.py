@@ -44,12 +44,12 @@ def updated(text: str) -> str:
     return _GENERATED.sub(lambda m: m[1] + _generated(m[2]) + m[3], text)
 
 
-def _generated(asked: str) -> str:
+def _generated(comment: str) -> str:
     """What stands below a comment."""
     for pattern, make in _MADE.items():
-        if found := re.fullmatch(pattern, asked):
+        if found := re.fullmatch(pattern, comment):
             return make(*found.groups())
-    raise AssertionError(f"nothing makes what stands below {asked!r}")
+    raise AssertionError(f"nothing makes what stands below {comment!r}")
 
 
 @cache  # the same command stands on several pages
@@ -97,8 +97,8 @@ def _is_shared(name: str) -> bool:
 
 
 def _own_options(command: str) -> str:
-    own = {name: cells for name, cells in _options()[command].items() if not _is_shared(name) and name not in "ab"}
-    rows = "".join(f"| {typed} | {about} |\n" for typed, about in own.values())
+    options = {name: cells for name, cells in _options()[command].items() if not _is_shared(name) and name not in "ab"}
+    rows = "".join(f"| {typed} | {about} |\n" for typed, about in options.values())
     return f"| option | what it does |\n| --- | --- |\n{rows}"
 
 

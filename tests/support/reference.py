@@ -57,7 +57,7 @@ def of_pairs(
         written = one.seeing(seen)
         queries = by_query(written, np.asarray(matrix).tolist(), targets(written), "out" if words_only else "in")
         found.append({pattern: added(list(queries[pattern].values())) for pattern in PATTERNS})
-    return {pattern: Score([own[pattern] for own in found]) for pattern in PATTERNS}
+    return {pattern: Score([sums[pattern] for sums in found]) for pattern in PATTERNS}
 
 
 def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:

@@ -41,8 +41,8 @@ def test_why_no_head_has_a_score() -> None:
     none = ranking_of((NAN, NAN), scored=scored)
     assert why_unscored(ranking_of((0.5, 0.5), scored=scored), "predictive") == ""
     assert why_unscored(none, "predictive") == "switched off"
-    asked = replace(none, signature=replace(SIGNATURE, predictive="cpmi"))
-    assert why_unscored(asked, "predictive") == "no word of these pairs is eligible"
+    measured = replace(none, signature=replace(SIGNATURE, predictive="cpmi"))
+    assert why_unscored(measured, "predictive") == "no word of these pairs is eligible"
 
 
 def test_a_notebook_shows_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:

@@ -199,8 +199,8 @@ def test_words_are_drawn_where_words_are_scored_and_padding_is_not() -> None:
     words = replace(result, units=units, attention=merged, signature=signature)
     found = Counter(texts(picture(words, "head", heads=[(0, 1)])))
     assert found["strawberries"] == 2 and not {"straw", "##berries", "[PAD]"} & set(found)
-    own, parts = merged.weights[0, 1], ([0], [1, 2], [3], [4])
-    expected = [[sum(sum(own[i, j] for j in k) for i in q) / len(q) for k in parts] for q in parts]
+    weights, parts = merged.weights[0, 1], ([0], [1, 2], [3], [4])
+    expected = [[sum(sum(weights[i, j] for j in k) for i in q) / len(q) for k in parts] for q in parts]
     np.testing.assert_allclose(merged.in_words(units).weights[0, 1], expected, rtol=1e-6)
 
 
@@ -250,8 +250,8 @@ def test_all_heads_stand_in_rows_of_layers_or_have_no_room() -> None:
 def test_of_cross_attention_rows_are_the_targets_tokens_and_links_are_gold(lines: bool) -> None:
     source, target = ("le", "chat", "noir", "</s>"), ("the", "cat")
     even = np.full((1, 2, 2, 4), 0.25, np.float32)
-    given = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
-    saved = weights_of({**given, "predicted_tokens": target}, "cross")
+    fields = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
+    saved = weights_of({**fields, "predicted_tokens": target}, "cross")
     options = ScanOptions(attention="cross", patterns=cross_patterns())
     cross = replace(classify_weights(saved, "kinds", options, keep=True), links=((4, 0), (5, 1)))
     svg = picture(cross, "head", width=6, heads="c0-1", lines=lines)
@@ -280,8 +280,8 @@ def test_an_ablation_has_by_quantity_a_tick_for_each_control_and_intervals_by_st
     assert ticks == pytest.approx([low, low, middle, middle, high, high])  # the same in both panels
     assert high - middle == pytest.approx(middle - low, abs=0.01) and high > middle
     color = f"stroke: {palette.COLORS['next-word']}"
-    own = [shape["d"] for shape in shapes if color in shape.get("style", "") and "d" in shape]
-    ends = [list(map(float, re.findall(r"[ML] ([\d.]+)", path))) for path in own]
+    paths = [shape["d"] for shape in shapes if color in shape.get("style", "") and "d" in shape]
+    ends = [list(map(float, re.findall(r"[ML] ([\d.]+)", path))) for path in paths]
     (left, right), again = [(min(xs), max(xs)) for xs in ends if max(xs) > min(xs) + 5]  # no marker
     assert (left, right) == pytest.approx(again) and right < 72 * 3.3
     assert (right - left) / (high - low) * 0.5 == pytest.approx(2 * effect.interval, rel=0.01)

@@ -150,10 +150,10 @@ def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, 
     for match in ("place", "nearest"):
         with pytest.raises(ModelError, match="of one tokenizer"):
             attnscan.compare(str(checkpoint), "bundled", PAIRS, match=match)
-    told = str(checkpoint), str(with_more_tokens(checkpoint, tmp_path / "more"))
+    models = str(checkpoint), str(with_more_tokens(checkpoint, tmp_path / "more"))
     with pytest.raises(ModelError, match="leave out match='nearest'"):
-        attnscan.compare(*told, PAIRS, match="nearest")
-    assert len(attnscan.compare(*told, PAIRS).to_frame())
+        attnscan.compare(*models, PAIRS, match="nearest")
+    assert len(attnscan.compare(*models, PAIRS).to_frame())
 
 
 def test_special_tokens_that_are_typed_are_words(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:

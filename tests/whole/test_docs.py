@@ -99,8 +99,8 @@ def test_counts_in_prose_are_those_of_the_program() -> None:
 def test_the_names_of_columns_are_all_told_in_their_order() -> None:
     section = (DOCS / "pairs.md").read_text(encoding="utf-8").partition("## Columns")[2].partition("\n\n`--columns")[0]
     quoted = re.findall(r"`([^`]+)`", section)
-    told = [tuple(name.strip().casefold() for name in names.split(",")) for names in quoted if names != "--columns"]
-    assert told == list(COLUMNS)
+    columns = [tuple(name.strip().casefold() for name in names.split(",")) for names in quoted if names != "--columns"]
+    assert columns == list(COLUMNS)
 
 
 GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")

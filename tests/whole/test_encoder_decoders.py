@@ -74,7 +74,7 @@ def test_scores_across_are_those_of_plain_loops(which: str, query: str, random: 
 def test_a_pairs_sums_do_not_hang_on_the_pairs_beside_it(random: Path) -> None:
     together = _cross(random, PIECES, by="carried").scores.every_key
     alone = [_cross(random, [pair], by="carried").scores.every_key for pair in PIECES]
-    total = sum(np.nan_to_num(own.score) * own.n for own in alone)
+    total = sum(np.nan_to_num(scores.score) * scores.n for scores in alone)
     assert_allclose(np.nan_to_num(together.score) * together.n, total, atol=1e-6)
 
 
@@ -89,8 +89,8 @@ def test_the_decoders_own_attention_is_causal_and_by_what_it_reads(random: Path)
     scores = attnscan.heads([pair[:2] for pair in PIECES], **options).scores
     assert [head.name for head in scores.grid][:2] == ["d0-0", "d0-1"] and scores.grid.shape == (2, 4)
     for head in scores.grid:
-        own = [each[head.place] for each in weights]
-        check_head(scores, head, written, own, visible=[np.tril(np.ones_like(matrix)) > 0 for matrix in own])
+        matrices = [each[head.place] for each in weights]
+        check_head(scores, head, written, matrices, visible=[np.tril(np.ones_like(matrix)) > 0 for matrix in matrices])
 
 
 class TestGroundTruth:
@@ -175,8 +175,8 @@ class TestStudies:
 
     @pytest.mark.parametrize("attention", ["decoder", "cross"])
     def test_divergences_are_those_of_plain_loops(self, attention: str, random: Path) -> None:
-        given: dict[str, Any] = {"attention": attention, "queries": 999, "special": "in"}
-        result = attnscan.similar([pair[:2] for pair in PIECES], model=random, **given)
+        options: dict[str, Any] = {"attention": attention, "queries": 999, "special": "in"}
+        result = attnscan.similar([pair[:2] for pair in PIECES], model=random, **options)
         rows = []
         for source, target, _ in PIECES:
             layers = translator.eager(random, source, target)[f"{attention}_attentions"]
@@ -188,11 +188,11 @@ class TestStudies:
 
     def test_commands_name_heads_by_their_letters(self, tmp_path: Path) -> None:
         pairs, links = translator.write(tmp_path, 6)
-        given = ["--pairs", pairs, "--model", str(TRANSLATOR)]
-        profiled = run("profile", *given, "--heads", "c1-1", "--alignments", links).stdout
+        options = ["--pairs", pairs, "--model", str(TRANSLATOR)]
+        profiled = run("profile", *options, "--heads", "c1-1", "--alignments", links).stdout
         assert "elsewhere" in profiled and "the rest of the source" in profiled
-        assert "d0-1" in run("similar", *given, "--heads", "d0-1").stdout
-        both = ["compare", str(TRANSLATOR), str(TRANSLATOR), *given[:2]]
+        assert "d0-1" in run("similar", *options, "--heads", "d0-1").stdout
+        both = ["compare", str(TRANSLATOR), str(TRANSLATOR), *options[:2]]
         assert "c0-2" in run(*both, "--heads", "c0-2", "--pattern", "same-place").stdout
 
 
@@ -203,22 +203,22 @@ class TestAllKinds:
         pairs, links = translator.write(tmp_path, 6)
         result = attnscan.heads(pairs, model=TRANSLATOR, attention="all", alignments=links, query="reads")
         assert list(result) == ["encoder", "decoder", "cross"]
-        given = ["--pairs", pairs, "--model", str(TRANSLATOR), "--attention", "all", "--query", "reads"]
-        written = table("heads", *given, "--alignments", links)
+        options = ["--pairs", pairs, "--model", str(TRANSLATOR), "--attention", "all", "--query", "reads"]
+        written = table("heads", *options, "--alignments", links)
         assert_allclose(result.to_frame()["aligned"], written["aligned"], atol=1e-6)
         assert list(result.to_frame().columns) == list(written.columns)
         alone = attnscan.heads([source for source, *_ in translator.pairs(6)], model=TRANSLATOR)
         assert_allclose(result["encoder"].scores.every_key.score, alone.scores.every_key.score, atol=1e-9)
-        asked = attnscan.heads(iter([pair[:2] for pair in translator.pairs(6)]), model=TRANSLATOR, attention="all")
-        assert {ranking.signature.pairs_read for ranking in asked.values()} == {6}
+        rankings = attnscan.heads(iter([pair[:2] for pair in translator.pairs(6)]), model=TRANSLATOR, attention="all")
+        assert {ranking.signature.pairs_read for ranking in rankings.values()} == {6}
 
     def test_one_input_of_each_kind(self) -> None:
         source, target, links = translator.pairs(1)[0]
         result = attnscan.classify(source, target, model=TRANSLATOR, attention="all", alignments=[links])
         assert result["encoder"].units == (*source.split(), "</s>")
         assert "aligned" in result["cross"].scores.patterns
-        given = [source, target, "--model", str(TRANSLATOR), "--attention", "all"]
-        written = table("classify", *given)
+        arguments = [source, target, "--model", str(TRANSLATOR), "--attention", "all"]
+        written = table("classify", *arguments)
         assert written["kind"].tolist() == ["encoder"] * 8 + ["decoder"] * 8 + ["cross"] * 8
         unlinked = attnscan.classify(source, target, model=TRANSLATOR, attention="all").to_frame()
         written = written.fillna({"label": "", "among_words": ""}).astype({"model": str})
@@ -360,7 +360,7 @@ def test_a_special_token_that_is_typed_as_the_target_is_its_word(attention: Any,
 def test_families_that_do_not_call_the_tap_are_read_and_saved(family: str, tmp_path: Path) -> None:
     """LED's and FSMT's encoders cannot be read, and are left out of a file."""
     model = translator.save(tiny_writer(family), tmp_path, ending())
-    asked: Any = {"model": model, "attention": "cross", "related": False}
-    theirs = attnscan.classify("it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **asked)
+    options: Any = {"model": model, "attention": "cross", "related": False}
+    theirs = attnscan.classify("it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **options)
     ours = attnscan.classify(weights=path, attention="cross")
     assert_allclose(ours.scores.every_key.score, theirs.scores.every_key.score, atol=1e-6)

@@ -108,9 +108,9 @@ def test_weights_in_a_batch_equal_eager_attention_alone(family: str) -> None:
     for layer, (weights, visible) in enumerate(zip(found.tapped, found.visible, strict=True)):
         for row, alone in enumerate(found.alone):
             length = alone.shape[-1]
-            own = weights[row, :, :length, :length]
-            torch.testing.assert_close(own, alone[layer], atol=5e-7 if exact else 1e-5, rtol=0)
-            torch.testing.assert_close(own.sum(-1), torch.ones(own.shape[:2]))
+            unpadded = weights[row, :, :length, :length]
+            torch.testing.assert_close(unpadded, alone[layer], atol=5e-7 if exact else 1e-5, rtol=0)
+            torch.testing.assert_close(unpadded.sum(-1), torch.ones(unpadded.shape[:2]))
             assert torch.equal(visible[row, :length, :length], (alone[layer] > 0).any(0))
             assert not weights[row, :, :length, length:].any() and not visible[row, :length, length:].any()
 

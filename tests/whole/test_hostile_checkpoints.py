@@ -77,8 +77,8 @@ def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
 def with_code(directory: Path) -> None:
     for name in ("evil.py", "__init__.py"):
         (directory / name).write_text(f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n")
-    own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
-    configured(model_type="evil", auto_map=own, architectures=["Evil"])(directory)
+    auto_map = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+    configured(model_type="evil", auto_map=auto_map, architectures=["Evil"])(directory)
 
 
 def with_an_added_word_that_explodes(directory: Path) -> None:

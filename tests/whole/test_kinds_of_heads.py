@@ -62,9 +62,9 @@ class TestShow:
         assert expected.cross_attentions[0].shape[2:] != expected.decoder_attentions[0].shape[2:]
         for kind, letter in (("encoder", ""), ("decoder", "d"), ("cross", "c")):
             texts = PAIR if letter else PAIR[:1]
-            weights, own = attnscan.show(f"layer:{letter}1", *texts, model=model), expected[f"{kind}_attentions"][1][0]
-            assert [head.name for head in weights.heads] == [f"{letter}1-{n}" for n in range(len(own))]
-            for (_, matrix), eager in zip(weights.matrices(), own, strict=True):
+            ours, theirs = attnscan.show(f"layer:{letter}1", *texts, model=model), expected[f"{kind}_attentions"][1][0]
+            assert [head.name for head in ours.heads] == [f"{letter}1-{n}" for n in range(len(theirs))]
+            for (_, matrix), eager in zip(ours.matrices(), theirs, strict=True):
                 assert_allclose(matrix, eager, atol=1e-6)
 
     @pytest.mark.parametrize("query", ["predicts", "reads"])
@@ -84,8 +84,8 @@ class TestShow:
         with torch.no_grad():
             states = model.encoder(**AutoTokenizer.from_pretrained(TRANSLATOR)(SOURCE, return_tensors="pt"))[0][0]
             across = model.decoder.block[1].layer[1].EncDecAttention
-            own = slice(12, 24)  # head 1 of 12 neurons each
-            taken = (states @ across.v.weight[own].T) @ across.o.weight[:, own].T
+            neurons = slice(12, 24)  # head 1 of 12 neurons each
+            taken = (states @ across.v.weight[neurons].T) @ across.o.weight[:, neurons].T
         weights = translator.eager(TRANSLATOR, SOURCE, TARGET).cross_attentions[1][0, 1]
         carried = (weights * taken.norm(dim=-1)).numpy()
         assert_allclose(matrix, carried / carried.sum(-1, keepdims=True), atol=1e-5)
@@ -137,8 +137,8 @@ class TestCard:
         shown = card.links[card.links["key"] != "</s>"]
         assert len(shown)
         for link in shown.itertuples():
-            own = links[link.query, link.key]
-            assert (link.share, link.count) == (pytest.approx(np.mean(own), abs=1e-5), len(own))
+            values = links[link.query, link.key]
+            assert (link.share, link.count) == (pytest.approx(np.mean(values), abs=1e-5), len(values))
 
 
 @pytest.mark.usefixtures("place")
@@ -241,9 +241,9 @@ class TestExplain:
         result = attnscan.explain("c1-0,c1-1", pairs=[PAIR, ("a cat ran", "it sat")], model=checkpoints("bart"))
         for head in result.heads:
             assert not np.isnan(result[head]["positions_shuffled"]) and np.isnan(result[head]["segments_zeroed"])
-        told = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
-        assert told.not_available["positions_shuffled"] == "the model takes no position ids"
-        assert told.to_frame()["kind"].tolist() == ["decoder"]
+        explanation = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
+        assert explanation.not_available["positions_shuffled"] == "the model takes no position ids"
+        assert explanation.to_frame()["kind"].tolist() == ["decoder"]
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
@@ -303,8 +303,8 @@ def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def check_same(ours: attnscan.HeadScores, model: Path, kind: Any, query: Any, **options: Any) -> None:
     """The scores of the model under the same names, labels by weight, units and attention with them."""
-    asked = {"attention": kind, "query": query, "related": False, "predictive": "off", **options}
-    theirs = attnscan.classify(*SAVED[: 1 if kind == "encoder" else 2], model=model, **asked)
+    arguments = {"attention": kind, "query": query, "related": False, "predictive": "off", **options}
+    theirs = attnscan.classify(*SAVED[: 1 if kind == "encoder" else 2], model=model, **arguments)
     assert ours.scores.grid == theirs.scores.grid and ours.scores.patterns == theirs.scores.patterns
     for name in ("score", "chance", "n"):
         pair = [getattr(result.scores.every_key, name) for result in (ours, theirs)]
@@ -322,13 +322,13 @@ def test_scores_of_a_file_are_those_of_the_model(model: Path, file: Path, kind: 
 @pytest.mark.parametrize(("kind", "query"), READINGS)
 @pytest.mark.parametrize("held", ["tensors", "arrays", "file"])
 def test_what_bertviz_takes_is_taken(model: Path, kind: Any, query: Any, held: str, tmp_path: Path) -> None:
-    given: Any = shown(model)
+    weights: Any = shown(model)
     if held == "arrays":
-        given = {n: v if n.endswith("tokens") else v[:, 0] for n, v in _stacked(given).items()}
+        weights = {n: v if n.endswith("tokens") else v[:, 0] for n, v in _stacked(weights).items()}
     elif held == "file":
-        np.savez(path := tmp_path / "bertviz.npz", **_stacked(given))
-        given = path
-    ours = attnscan.classify(weights=given, attention=kind, query=query)
+        np.savez(path := tmp_path / "bertviz.npz", **_stacked(weights))
+        weights = path
+    ours = attnscan.classify(weights=weights, attention=kind, query=query)
     check_same(ours, model, kind, query)
     if query == "predicts" and kind == "cross":
         assert ours.units[-1] == "[?]" and ours.sentence[-1] == -1  # nobody says what the last position predicts

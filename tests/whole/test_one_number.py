@@ -40,19 +40,19 @@ OTHERS = ("carried", "special")
 
 
 @dataclass(frozen=True)
-class Told:
+class Expected:
     """What every head does by one reading, as a result itself has it; and how to ask for the same."""
 
     ranking: HeadScores
     options: Mapping[str, str]
-    given: tuple[str, ...]
+    inputs: tuple[str, ...]
     """Of a command line: the input, or the pairs."""
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def arguments(self) -> tuple[str, ...]:
         """The options of a command line."""
         reading = [part for name, value in self.options.items() for part in (f"--{name}", value)]
-        return (*self.given, "--model", "bundled", *reading)
+        return (*self.inputs, "--model", "bundled", *reading)
 
     @property
     def marks(self) -> list[str]:
@@ -75,88 +75,88 @@ class Told:
 
     def check_table(self, command: str) -> None:
         """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its screen."""
-        rows = table(command, *self.asked, "--predictive", "off", keep_default_na=False).to_dict("records")
-        document = json.loads(run(command, *self.asked, "--predictive", "off", "--format", "json").stdout)
+        rows = table(command, *self.arguments, "--predictive", "off", keep_default_na=False).to_dict("records")
+        document = json.loads(run(command, *self.arguments, "--predictive", "off", "--format", "json").stdout)
         assert len(rows) == len(document["heads"]) == 72
         for row in (*rows, *document["heads"]):
             self.check(row)
-        screen = run(command, *self.asked, "--predictive", "off").stdout
+        screen = run(command, *self.arguments, "--predictive", "off").stdout
         letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
         assert [mark for line in letters for mark in line.split()] == self.marks
 
 
 @pytest.fixture(scope="module", params=["usual", *(pytest.param(r, marks=pytest.mark.long) for r in OTHERS)])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def expected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Expected:
     path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in [("sentence_a", "sentence_b"), *PAIRS]), encoding="utf-8")
     options = READINGS[request.param]
     ranking = attnscan.heads(str(path), model="bundled", predictive="off", **options)
-    return Told(ranking, options, ("--pairs", str(path)))
+    return Expected(ranking, options, ("--pairs", str(path)))
 
 
-def test_the_tables_of_all_heads_and_of_a_pattern(told: Told) -> None:
-    told.check_table("heads")
-    rows = table("heads", *told.asked, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
+def test_the_tables_of_all_heads_and_of_a_pattern(expected: Expected) -> None:
+    expected.check_table("heads")
+    rows = table("heads", *expected.arguments, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
     for row in rows.to_dict("records"):
-        told.check({"previous-word": row["score"], "layer": row["layer"], "head": row["head"]})
+        expected.check({"previous-word": row["score"], "layer": row["layer"], "head": row["head"]})
     assert len(rows) == 72
 
 
 @pytest.mark.long
-def test_a_card(told: Told) -> None:
-    labels = told.ranking.labels
+def test_a_card(expected: Expected) -> None:
+    labels = expected.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
-    cards = table("head", ",".join(names), *told.asked, "--predictive", "off", keep_default_na=False)
+    cards = table("head", ",".join(names), *expected.arguments, "--predictive", "off", keep_default_na=False)
     for row in cards.to_dict("records"):
-        told.check(row)
-    screen = run("head", names[0], *told.asked, "--predictive", "off").stdout
+        expected.check(row)
+    screen = run("head", names[0], *expected.arguments, "--predictive", "off").stdout
     share, kind = (of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words))
     assert f"{names[0]} {words(str(kind))} {share:.2f}, average head " in " ".join(screen.split())
 
 
-def test_heads_that_are_compared_and_that_are_alike(told: Told) -> None:
-    alike = attnscan.similar(told.given[1], model="bundled", **told.options).to_frame()
-    comparison = attnscan.compare("bundled", "bundled", told.given[1], **told.options)
+def test_heads_that_are_compared_and_that_are_alike(expected: Expected) -> None:
+    alike = attnscan.similar(expected.inputs[1], model="bundled", **expected.options).to_frame()
+    comparison = attnscan.compare("bundled", "bundled", expected.inputs[1], **expected.options)
     for row in alike.to_dict("records"):
-        told.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
+        expected.check({name: row[name] for name in ("layer", "head", "label", "label_stays")})
     for row in comparison.to_frame().to_dict("records"):
         for of in ("a", "b"):
             label = {"label": row[f"label_{of}"], "label_stays": row[f"label_{of}_stays"]}
-            told.check(label | {"layer": row["layer"], "head": row["head"]})
-    if told.options == READINGS["usual"]:  # by which alone heads are explained
-        for row in attnscan.explain("layer:2", pairs=told.given[1], model="bundled").to_frame().to_dict("records"):
-            told.check({name: row[name] for name in ("layer", "head", "label")})
-    counts = Counter(told.ranking.among_words.flat) | Counter(told.ranking.label.flat)  # what heads follow, or rest on
+            expected.check(label | {"layer": row["layer"], "head": row["head"]})
+    if expected.options == READINGS["usual"]:  # by which alone heads are explained
+        for row in attnscan.explain("layer:2", pairs=expected.inputs[1], model="bundled").to_frame().to_dict("records"):
+            expected.check({name: row[name] for name in ("layer", "head", "label")})
+    counts = Counter(expected.ranking.among_words.flat) | Counter(expected.ranking.label.flat)  # followed or rested on
     screen = render(comparison_view(comparison, comparison.patterns, 100), 100)
     for name in comparison.patterns:
         assert re.search(rf" {name} +{counts.get(name, 0)} +{counts.get(name, 0)} ", screen)
 
 
-def test_the_picture_and_the_notebook(told: Told) -> None:
-    marks = Counter(told.marks)
-    drawn = Counter(texts(picture(told.ranking)))
+def test_the_picture_and_the_notebook(expected: Expected) -> None:
+    marks = Counter(expected.marks)
+    drawn = Counter(texts(picture(expected.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
-    shown = unescape(re.sub("<[^>]*>", "", heads_html(told.ranking)))
-    assert shown.split() == render(first_screen(told.ranking, 110, told.ranking.signature.counts), 110).split()
+    shown = unescape(re.sub("<[^>]*>", "", heads_html(expected.ranking)))
+    assert shown.split() == render(first_screen(expected.ranking, 110, expected.ranking.signature.counts), 110).split()
 
 
-def test_the_page(told: Told) -> None:
-    facts = Elements(page(told.ranking).html).facts
+def test_the_page(expected: Expected) -> None:
+    facts = Elements(page(expected.ranking).html).facts
     (rows,) = facts["rows"].values()
     assert len(rows) == 72
     for row in rows:
-        told.check(dict(zip(facts["columns"], row, strict=True)))
+        expected.check(dict(zip(facts["columns"], row, strict=True)))
 
 
 @pytest.mark.parametrize("reading", ["usual", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_one_input_and_its_live_page(reading: str) -> None:
     result = attnscan.classify(*PAIRS[1], model="bundled", predictive="off", keep_attention=True, **READINGS[reading])
-    told = Told(result, READINGS[reading], PAIRS[1])
-    told.check_table("classify")
+    expected = Expected(result, READINGS[reading], PAIRS[1])
+    expected.check_table("classify")
     live = _rows_of_answer(result)
     assert len(live) == 72
     for row in live:
-        told.check(row)
+        expected.check(row)
 
 
 def _rows_of_answer(result: HeadScores) -> list[dict[str, str]]:

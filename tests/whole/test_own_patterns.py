@@ -44,13 +44,13 @@ def test_a_function_is_a_pattern() -> None:
 
 
 def test_a_pattern_of_ones_own_scores_as_ours_does(toy: str) -> None:
-    asked: Any = {"model": toy, "predictive": "off", "special": "in"}
-    result = attnscan.classify(A, B, pattern=[*PATTERNS, two_back, next_again], **asked)
+    options: Any = {"model": toy, "predictive": "off", "special": "in"}
+    result = attnscan.classify(A, B, pattern=[*PATTERNS, two_back, next_again], **options)
     frame = result.to_frame()
     entropy = frame.columns.get_loc("entropy")
     assert list(frame.columns[entropy - 2 : entropy]) == ["two-back", "next-again"]
     assert list(frame["next-again"]) == pytest.approx(list(frame["next-word"]))
-    assert list(frame["delimiter"]) == pytest.approx(list(attnscan.classify(A, B, **asked).to_frame()["delimiter"]))
+    assert list(frame["delimiter"]) == pytest.approx(list(attnscan.classify(A, B, **options).to_frame()["delimiter"]))
     weights, sentence = result.kept_attention().weights, result.sentence
     inside = [q for q in range(len(result.units)) if sentence[q - 2 : q + 1] in ((0, 0, 0), (1, 1, 1))]
     assert frame["two-back"][3 + 2] == pytest.approx(np.mean([weights[1, 2, q, q - 2] for q in inside]), abs=1e-6)
@@ -172,8 +172,8 @@ def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
     parts = [pickle.loads(pickle.dumps(attnscan.shard(pairs[i::2], model=planted, **PARSED))) for i in range(2)]
     expected = attnscan.finish(parts[0] + parts[1])
     assert expected.scores.every_key.score[1, 1, -1] == pytest.approx(1, abs=1e-6)
-    for given in (pairs, [{"sentence_a": a, "sentence_b": b} for a, b in pairs]):
-        single = attnscan.finish(attnscan.shard(given, model=planted, **PARSED))
+    for inputs in (pairs, [{"sentence_a": a, "sentence_b": b} for a, b in pairs]):
+        single = attnscan.finish(attnscan.shard(inputs, model=planted, **PARSED))
         assert_allclose(single.scores.every_key.score, expected.scores.every_key.score, rtol=1e-12)
         assert single.signature.input_hash == expected.signature.input_hash
     plain = attnscan.shard([(a.text, b.text) for a, b in pairs], model=planted, predictive="off")

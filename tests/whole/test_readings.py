@@ -59,8 +59,8 @@ def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[dict
 
 
 def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[str, Any]]) -> None:
-    asked: Any = {"model": "bundled", "related": False, "predictive": "off"}
-    by_weight, by_norm = (attnscan.classify(A, B, by=by, **asked) for by in ("weight", "carried"))
+    options: Any = {"model": "bundled", "related": False, "predictive": "off"}
+    by_weight, by_norm = (attnscan.classify(A, B, by=by, **options) for by in ("weight", "carried"))
     assert_allclose(by_weight.output, by_hand[0]["output"], atol=1e-6)
     assert_allclose(by_weight.output.sum(1), 1)
     assert_allclose(by_weight.kept_attention().carried.weights, by_hand[0]["carried"], atol=1e-6)
@@ -138,8 +138,8 @@ class TestCommands:
             for norm in ("--by=carried",), ():
                 first = " ".join(run(*command, *norm).stdout.splitlines()[:4])  # below what the screen is of
                 assert ("by what heads carry" in first) == bool(norm), command
-        told = json.loads(run("classify", *one, "--format", "json", "--by=carried").stdout)
-        assert told["signature"]["by"] == "carried"
+        document = json.loads(run("classify", *one, "--format", "json", "--by=carried").stdout)
+        assert document["signature"]["by"] == "carried"
 
     def test_what_is_shown_and_drawn_is_what_it_carries(self, one: tuple[str, ...], tmp_path: Path) -> None:
         attention = attnscan.classify(*TEXT, model=one[-1], predictive="off").kept_attention()
@@ -164,7 +164,7 @@ PAIRS = [(LONG, SHORT), (SHORT, LONG), (LONG, LONG), (SHORT, "the mat sat on the
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The options of all: a random model that looks at some words more than at others."""
     torch.manual_seed(0)
     settings = SMALL | {"num_hidden_layers": 2, "hidden_size": 32, "initializer_range": 0.5}
@@ -173,29 +173,29 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def among_words(asked: dict[str, Any]) -> dict[str, Any]:
+def among_words(options: dict[str, Any]) -> dict[str, Any]:
     """Weights with special tokens removed and rows renormalised, by plain arithmetic, as saved weights hold them."""
-    attention = attnscan.classify(LONG, SHORT, predictive="off", **asked).kept_attention()
+    attention = attnscan.classify(LONG, SHORT, predictive="off", **options).kept_attention()
     is_word = np.array(attention.sentence) >= 0
     weights = attention.weights * is_word
     weights = weights / weights.sum(-1, keepdims=True)
     return {"attention": weights, "tokens": attention.tokens, "segments": attention.segments, "special": ~is_word}
 
 
-def test_shown_weights_are_renormalised_over_words(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    shown = attnscan.show("1-0", LONG, SHORT, model=asked["model"], special="out").to_frame()["weight"].to_numpy()
+def test_shown_weights_are_renormalised_over_words(options: dict[str, Any], among_words: dict[str, Any]) -> None:
+    shown = attnscan.show("1-0", LONG, SHORT, model=options["model"], special="out").to_frame()["weight"].to_numpy()
     assert_allclose(shown, among_words["attention"][1, 0].ravel(), atol=1e-6)
 
 
-def test_a_profile_is_that_of_the_renormalised_rows(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    profile, whole = (attnscan.profile(LONG, SHORT, special=special, **asked).share for special in ("out", "in"))
+def test_a_profile_is_that_of_the_renormalised_rows(options: dict[str, Any], among_words: dict[str, Any]) -> None:
+    profile, whole = (attnscan.profile(LONG, SHORT, special=special, **options).share for special in ("out", "in"))
     words = len(WORD_CLASSES)
     assert_allclose(profile[..., :words], attnscan.profile(weights=among_words).share[..., :words], atol=1e-4)
     assert_allclose(profile[..., words:], whole[..., words:], atol=1e-6)
 
 
-def test_divergences_are_of_the_renormalised_rows(asked: dict[str, Any], among_words: dict[str, Any]) -> None:
-    found = attnscan.similar([(LONG, SHORT)], model=asked["model"], special="out", queries=100)
+def test_divergences_are_of_the_renormalised_rows(options: dict[str, Any], among_words: dict[str, Any]) -> None:
+    found = attnscan.similar([(LONG, SHORT)], model=options["model"], special="out", queries=100)
     is_word = ~np.asarray(among_words["special"])
     rows = among_words["attention"][..., is_word, :][..., is_word].reshape(-1, is_word.sum(), is_word.sum())
 
@@ -204,19 +204,19 @@ def test_divergences_are_of_the_renormalised_rows(asked: dict[str, Any], among_w
         assert found.divergence[i, j] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_comparison_and_a_ranking_have_the_scores_among_words(asked: dict[str, Any]) -> None:
-    ranking = attnscan.heads(PAIRS, predictive="off", **asked)
+def test_a_comparison_and_a_ranking_have_the_scores_among_words(options: dict[str, Any]) -> None:
+    ranking = attnscan.heads(PAIRS, predictive="off", **options)
     words = ranking.scores.words_only.score
     assert_allclose(ranking.table.score, words, atol=1e-6)
-    compared = attnscan.compare(asked["model"], asked["model"], PAIRS, related=False, special="out")
+    compared = attnscan.compare(options["model"], options["model"], PAIRS, related=False, special="out")
     places = [ranking.scores.patterns.index(name) for name in compared.patterns]
     for labels in compared.of_models:
         assert_allclose(labels.table.score, words[..., places])
 
 
 @pytest.mark.parametrize(("by", "special"), product(("weight", "carried"), ("out", "in")))
-def test_labels_and_states_are_of_the_reading(asked: dict[str, Any], by: Any, special: Any, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"predictive": "off", "by": by, "special": special, **asked}
+def test_labels_and_states_are_of_the_reading(options: dict[str, Any], by: Any, special: Any, tmp_path: Path) -> None:
+    options = {"predictive": "off", "by": by, "special": special, **options}
     state = tmp_path / "state.npz"
     one, many = attnscan.classify(LONG, SHORT, **options), attnscan.heads(PAIRS, state=state, **options)
     for result in (one, many):
@@ -232,9 +232,9 @@ def test_labels_and_states_are_of_the_reading(asked: dict[str, Any], by: Any, sp
                 attnscan.heads(PAIRS, state=state, **options | {name: other})
 
 
-def test_statements_by_weight_are_those_of_saved_weights(asked: dict[str, Any], tmp_path: Path) -> None:
+def test_statements_by_weight_are_those_of_saved_weights(options: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "weights.npz"
-    found = attnscan.classify(LONG, SHORT, by="weight", save_weights=file, predictive="off", **asked)
+    found = attnscan.classify(LONG, SHORT, by="weight", save_weights=file, predictive="off", **options)
     ours, theirs = found.labels.statements, attnscan.classify(weights=file).labels.statements
     frequent = [ours.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
     known = np.delete(np.arange(len(ours.names)), frequent)
@@ -252,17 +252,17 @@ def able(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
 
 
-def _both(function: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
-    return [function(*given, dtype=dtype, **named) for dtype in ("float32", "bfloat16")]
+def _both(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
+    return [function(*arguments, dtype=dtype, **named) for dtype in ("float32", "bfloat16")]
 
 
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("by", ["weight", "carried"])
-@pytest.mark.parametrize(("function", "given"), [(attnscan.classify, FEW[0]), (attnscan.heads, (FEW,))])
+@pytest.mark.parametrize(("function", "arguments"), [(attnscan.classify, FEW[0]), (attnscan.heads, (FEW,))])
 def test_scores_move_by_little(
-    asked: dict[str, Any], by: str, function: Callable[..., Any], given: tuple[Any, ...]
+    options: dict[str, Any], by: str, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    exact, rounded = _both(function, *given, model=asked["model"], by=by, predictive="off")
+    exact, rounded = _both(function, *arguments, model=options["model"], by=by, predictive="off")
     assert (exact.signature.dtype, rounded.signature.dtype) == ("float32", "bfloat16")
     off = np.abs(rounded.scores.every_key.score - exact.scores.every_key.score)
     assert 10 * NEAR < np.nanmax(off) < MOST
@@ -270,33 +270,33 @@ def test_scores_move_by_little(
 
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize(
-    ("function", "given"),
+    ("function", "arguments"),
     [
         (attnscan.predictive, FEW[0]),
         (attnscan.explain, ("all", *FEW[0])),
         (lambda pairs, **named: attnscan.explain(pairs=pairs, **named), (FEW[:2],)),
         (attnscan.similar, (FEW,)),
-        (lambda *given, **named: attnscan.ablate(*given, heads=["1-1"], **named), (FEW,)),
+        (lambda *arguments, **named: attnscan.ablate(*arguments, heads=["1-1"], **named), (FEW,)),
         (lambda pairs, model, **named: attnscan.compare(model, model, pairs, **named), (FEW,)),
     ],
 )
 def test_studies_are_those_of_float32(
-    asked: dict[str, Any], function: Callable[..., Any], given: tuple[Any, ...]
+    options: dict[str, Any], function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
-    exact, rounded = _both(function, *given, model=asked["model"])
+    exact, rounded = _both(function, *arguments, model=options["model"])
     pd.testing.assert_frame_equal(rounded.to_frame(), exact.to_frame(), rtol=NEAR, atol=NEAR)
 
 
 @pytest.mark.usefixtures("able")
-def test_a_model_that_was_loaded_once_serves_both(asked: dict[str, Any]) -> None:
-    model = attnscan.load(asked["model"], device="cpu", dtype="bfloat16")
+def test_a_model_that_was_loaded_once_serves_both(options: dict[str, Any]) -> None:
+    model = attnscan.load(options["model"], device="cpu", dtype="bfloat16")
     assert attnscan.classify(*FEW[0], model=model, predictive="off").signature.dtype == "bfloat16"
     assert attnscan.similar(FEW, model=model).signature.dtype == "float32"
 
 
 @pytest.mark.usefixtures("able")
-def test_the_command_says_what_it_computed_in(asked: dict[str, Any]) -> None:
-    outcome = CliRunner().invoke(app, ["predictive", *FEW[0], "--model", asked["model"], "--dtype", "bfloat16"])
+def test_the_command_says_what_it_computed_in(options: dict[str, Any]) -> None:
+    outcome = CliRunner().invoke(app, ["predictive", *FEW[0], "--model", options["model"], "--dtype", "bfloat16"])
     assert outcome.exit_code == 0
     assert "attnscan: computed in float32: on a CPU, bfloat16 is for scores alone" in outcome.stderr.splitlines()
     assert "cpu float32" in outcome.stdout

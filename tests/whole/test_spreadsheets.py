@@ -60,10 +60,10 @@ FILES: dict[str, tuple[Format, bool, str]] = {  # format, decimal comma, how Lib
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_text_is_shown_as_it_is_and_every_number_is_one(name: str, tmp_path: Path) -> None:
-    form, comma, told = FILES[name]
+    form, comma, infilter = FILES[name]
     (tmp_path / name).write_bytes(render(FRAME, form, decimal_comma=comma))
     command: list[Any] = [SOFFICE, "--headless", f"-env:UserInstallation=file://{tmp_path}/profile"]
-    command += [f"--infilter={told}"] if told else []
+    command += [f"--infilter={infilter}"] if infilter else []
     command += ["--convert-to", "xlsx:Calc MS Excel 2007 XML", "--outdir", tmp_path / "read", tmp_path / name]
     subprocess.run(command, check=True, capture_output=True, timeout=240)
     book = openpyxl.load_workbook(tmp_path / "read" / f"{Path(name).stem}.xlsx", data_only=True)

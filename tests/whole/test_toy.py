@@ -61,8 +61,8 @@ def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("options", [(), ("--unit", "word"), ("--no-related",)], ids=["tokens", "words", "unrelated"])
 def test_planted_heads_are_found_and_nothing_else(planted: tuple[Path, Plan], options: tuple[str, ...]) -> None:
     directory, plan = planted
-    asked = () if plan is SMALL and not options else OFF  # once, for it takes long
-    heads = _table(directory, "classify", A, B, *options, *asked)
+    extras = () if plan is SMALL and not options else OFF  # once, for it takes long
+    heads = _table(directory, "classify", A, B, *options, *extras)
     found = {place: label for place, label in heads["among_words"].items() if label in plan.values()}
     assert found == {place: pattern for place, pattern in plan.items() if pattern != "delimiter"}
     resting = {place for place, pattern in plan.items() if pattern == "delimiter"}

@@ -91,21 +91,21 @@ def trials(directory: Path) -> Iterator[Callable[[], bool]]:
             line = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", *place]
         for value in values or (None,):
             if option.startswith("argument "):
-                given = ["--", value] if not line else [value, *line[1:]]
+                arguments = ["--", value] if not line else [value, *line[1:]]
             else:  # the last one given counts, but some may be repeated
                 name = "-o" if option == "--output" else option
                 at = line.index(name) if name in line else len(line)
-                given = [*line[:at], *line[at + 2 :], option, *([] if value is None else [value])]
-            yield partial(_ran, directory, command, given)
+                arguments = [*line[:at], *line[at + 2 :], option, *([] if value is None else [value])]
+            yield partial(_ran, directory, command, arguments)
 
 
-def _ran(directory: Path, command: str, given: list[Any]) -> bool:
+def _ran(directory: Path, command: str, arguments: list[Any]) -> bool:
     before = set(directory.iterdir())
     with chdir(directory), served_for_a_moment(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        result = run(command, *given)
+        result = run(command, *arguments)
     for path in set(directory.iterdir()) - before:
         path.unlink()
-    told = [each for each in warned if not issubclass(each.category, DeprecationWarning | ResourceWarning)]
-    assert not told, [str(each.message) for each in told]
+    messages = [each for each in warned if not issubclass(each.category, DeprecationWarning | ResourceWarning)]
+    assert not messages, [str(each.message) for each in messages]
     return check(result)

@@ -102,8 +102,8 @@ def check(result: Result) -> bool:
     assert readable(result.stdout) and readable(result.stderr), f"what a terminal obeys: {result.output!r}"
     lines = result.stderr.splitlines()
     if result.exit_code == 1:
-        *told, last = lines
-        assert all(_TOLD_BEFORE.fullmatch(line) for line in told), result.stderr
+        *notes, last = lines
+        assert all(_TOLD_BEFORE.fullmatch(line) for line in notes), result.stderr
         assert last.startswith("attnscan: "), result.stderr
         # What was found is told all the same where only a file beside it cannot be written
         assert result.stdout == "" or last.startswith("attnscan: cannot write "), result.stdout

@@ -46,9 +46,9 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
 
     Raises: AssertionError at the first that does what it must not.
     """
-    given = [each for each in pair if each is not None]
+    sentences = [each for each in pair if each is not None]
     file, page = directory / "pairs.jsonl", directory / "page.html"
-    file.write_text(json.dumps({"sentence_a": given[0], "sentence_b": given[-1]}) + "\n")
+    file.write_text(json.dumps({"sentence_a": sentences[0], "sentence_b": sentences[-1]}) + "\n")
     for command, flags in _FLAGS.items():
         chosen, form = flags[number % len(flags)], _FORMATS[number // 4 % len(_FORMATS)]
         common = ["--model", model, "--no-related", "--predictive", "off", *chosen]
@@ -57,7 +57,7 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
             result = run(command, *common, "--pairs", file)
         else:
             named = ["0-1"] if command in ("show", "explain") else []
-            result = run(command, *common, "--on-long", "truncate", "--", *named, *given)
+            result = run(command, *common, "--on-long", "truncate", "--", *named, *sentences)
         done = check(result)
         if done and command == "report":
             text = page.read_text(encoding="utf-8")

@@ -161,8 +161,8 @@ def test_a_list_has_what_heads_do_as_tables_name_it(article: HeadScores) -> None
     assert [row.split()[0] for row in rows] == [head.name for head in heads[:9]]
     for head, row in zip(heads, rows, strict=False):
         label, also = str(labels.label[head.place]), str(labels.among_words[head.place])
-        asked = "?" if labels.unsure[head.place] else ""
-        assert f"{letter(label)} {label}{asked}" in row and f"{letter(also)} {also}" in row
+        mark = "?" if labels.unsure[head.place] else ""
+        assert f"{letter(label)} {label}{mark}" in row and f"{letter(also)} {also}" in row
     assert "9 of 12 heads; --top 12 for all." in lines
 
 

@@ -78,10 +78,10 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
     assert "the others may follow any pattern" in named and "the other 6" not in named
 
 
-@pytest.mark.parametrize(("own", "drawn"), [(9.0, True), (1.0, False)])
-def test_a_set_beside_which_another_costs_as_much_has_no_bar(own: float, drawn: bool) -> None:
+@pytest.mark.parametrize(("effect", "drawn"), [(9.0, True), (1.0, False)])
+def test_a_set_beside_which_another_costs_as_much_has_no_bar(effect: float, drawn: bool) -> None:
     """However far it is from zero: its error is an eighth."""
-    text = text_of(effect_of(own, (0.1, 0.2, 0.3, 4.0), "next-word"), width=120)
+    text = text_of(effect_of(effect, (0.1, 0.2, 0.3, 4.0), "next-word"), width=120)
     assert ("█" in text) is drawn and "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
     assert ("is not seen to cost more than other heads" in text) and f"rank {1 if drawn else 2} of 5" in text
 
