@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from checkpoints_of_kinds import CASES, saved
-from families import TAPPED, UNTAPPED
+from families import TAPPED, UNTAPPED, tiny_model
 from tiny_checkpoints import SMALL, refusal
 from tiny_checkpoints import tokenizer as tiny_tokenizer
 from tokenizers_of_kinds import wordpiece
@@ -210,7 +210,7 @@ def quantized() -> Any:
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
         (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
         (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
-        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "not wrapped (model.module)"),
+        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "inside a wrapper (model.module, "),
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
         (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
         (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),
@@ -252,6 +252,15 @@ def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object])
         shown = model(**tokenizer("the cat sat", return_tensors="pt"), output_attentions=True).attentions
     assert result.attention is not None
     np.testing.assert_allclose(result.attention.weights, torch.cat(shown).float().numpy(), atol=1e-6)
+
+
+def test_a_compiled_model_stays_compiled_and_is_watched_as_any_other() -> None:
+    model, tokenizer = tiny_model("bloom", UNTAPPED["bloom"]), tiny_tokenizer()
+    plain = attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off").to_frame()
+    model.compile(backend="eager")
+    compiled = model._compiled_call_impl
+    assert attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off").to_frame().equals(plain)
+    assert model._compiled_call_impl is compiled is not None
 
 
 def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:

@@ -127,7 +127,8 @@ function Scores({ head }) {
     const numbers = html`<td>${Number(score).toFixed(digits)}</td>
       ${OF_PAIRS && html`<td>${intervalOf(head, kind.id, digits)}</td>`}
       <td class="chance">${chanceOf(head, kind)?.toFixed(digits)}</td>`;
-    return html`<tr class=${kind.id === kindOf(head).id ? "label" : ""} title="${above.toFixed(2)} above chance">
+    return html`<tr class=${kind.id === kindOf(head).id ? "label" : ""}
+      title=${score && `${above.toFixed(2)} above chance`}>
       <th scope="row">${kind.id}</th>
       ${score ? numbers : html`<td class="none" colspan=${OF_PAIRS ? 3 : 2}>${OF_PAIRS ? whyNone(kind) : "–"}</td>`}
       <td><${Bar} share=${above} color=${kind.color} /></td>
