@@ -153,7 +153,7 @@ def evidence(row: pd.Series[Any]) -> str:
     changes = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in verbs.items())
     fixed = dict.fromkeys(_changed(cause) for cause in CAUSES if np.isnan(row[cause]))
     parts = [f"its {row['pattern']} score of {row['score']:.2f} {changes}"] if changes else []
-    return "; ".join(parts + ([f"{'s and '.join(fixed)}s cannot be changed in this model"] if fixed else []))
+    return "; ".join(parts + ([f"{'s and '.join(fixed)}s cannot be changed here"] if fixed else []))
 
 
 def conclusion(row: pd.Series[Any]) -> str:

@@ -145,7 +145,7 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.
         (_head(0.6, 0.1, 0.22, pairs=1), "uncertain", "is uncertain at 0.10"),  # over 8 shuffles
         (_head(0.6, 0.1, float("nan"), pairs=1), "falls", "by position"),
         (_head(0.6, float("nan"), float("nan")), "", "follows next-word: its next-word score of 0.60 stays at "),
-        (_head(0.6, float("nan"), float("nan")), "", "; positions cannot be changed in this model."),
+        (_head(0.6, float("nan"), float("nan")), "", "; positions cannot be changed here."),
     ],
 )
 def test_a_fall_within_its_error_is_not_claimed(head: pd.Series[Any], effect: str, says: str) -> None:
@@ -203,7 +203,7 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
         assert head.score > 0.99 and head[SHUFFLED] < 0.3 and head.by == "by position"
         assert head.conclusion.startswith("0-0 follows next-word by position: ")
     why = attnscan.head("0-0", pairs=pairs, model=model)["0-0"].why
-    assert why.by == "by position" and evidence(why).endswith("; segments cannot be changed in this model")
+    assert why.by == "by position" and evidence(why).endswith("; segments cannot be changed here")
 
 
 def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
         assert set(found.not_available) - {"neurons"} == {SHUFFLED, "segments_zeroed", "segments_swapped"}
         assert found["0-0"].by == "" and "content" not in found["0-0"].conclusion
     why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)["0-0"].why
-    assert why.by == "" and evidence(why) == "positions and segments cannot be changed in this model"
+    assert why.by == "" and evidence(why) == "positions and segments cannot be changed here"
 
 
 TEXT = "[CLS] a b a . [SEP] c a b [SEP]"
