@@ -387,7 +387,7 @@ def adopt(
         if not isinstance(value, kind):
             raise ModelError(
                 f"{argument} is of the class {type(value).__name__}, which is not a {argument} of transformers",
-                "give a model, not wrapped (model.module), and tokenizer=AutoTokenizer.from_pretrained(...)",
+                "give what a wrapper holds (model.module, _orig_mod), and tokenizer=AutoTokenizer.from_pretrained(...)",
             )
     tokenizer = copy.deepcopy(tokenizer)
     name = model.config._name_or_path or type(model).__name__

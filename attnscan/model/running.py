@@ -109,10 +109,16 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 def at_rest(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
+    compiled = [module for module in model.modules() if module._compiled_call_impl is not None]
+    calls = [module._compiled_call_impl for module in compiled]  # which a watch cannot follow
     try:
         model.eval()
+        for module in compiled:
+            module._compiled_call_impl = None
         yield
     finally:
+        for module, call in zip(compiled, calls, strict=True):
+            module._compiled_call_impl = call
         for module, mode in training:
             module.training = mode
 

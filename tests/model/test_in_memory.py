@@ -210,7 +210,7 @@ def quantized() -> Any:
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
         (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
         (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
-        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "inside a wrapper (model.module, "),
+        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "what a wrapper holds (model.module, "),
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
         (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
         (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),
