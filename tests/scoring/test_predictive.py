@@ -256,7 +256,7 @@ MANY = [
 
 
 @pytest.fixture(scope="module", params=["bundled", "models/minilm-l6-mlm"])
-def asked_alone(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedModel, HelpMeasure, list[Help]]:
+def single_answers(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedModel, HelpMeasure, list[Help]]:
     """A model, how it is asked, and what it says of each of MANY by itself."""
     loaded = load(choose(request.param if request.param == "bundled" else str(shared / request.param)))
     measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
@@ -265,9 +265,9 @@ def asked_alone(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedMod
 
 @pytest.mark.parametrize(("batch_tokens", "threads_taken"), [(30, 1), (5000, 1), (30, 2)])
 def test_inputs_asked_together_are_answered_as_each_by_itself(
-    asked_alone: tuple[LoadedModel, HelpMeasure, list[Help]], threads: Any, batch_tokens: int, threads_taken: int
+    single_answers: tuple[LoadedModel, HelpMeasure, list[Help]], threads: Any, batch_tokens: int, threads_taken: int
 ) -> None:
-    loaded, measure, alone = asked_alone
+    loaded, measure, alone = single_answers
     inputs = [Questions(_read(loaded, pair), 32) for pair in MANY]
     threads(threads_taken)
     reports: list[tuple[int, int]] = []

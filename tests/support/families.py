@@ -12,9 +12,9 @@ Settings = dict[str, Any]
 """What makes a family's config small."""
 
 VOCABULARY = 60
-_OWN: Settings = {"vocab_size": VOCABULARY}
+_VOCAB: Settings = {"vocab_size": VOCABULARY}
 _SMALL: Settings = {
-    **_OWN,
+    **_VOCAB,
     "hidden_size": 32,
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
@@ -25,9 +25,9 @@ _IDS: Settings = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_
 GROUPED: Settings = {**_SMALL, **_IDS, "num_key_value_heads": 2}
 _XLM: Settings = {"n_words": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64}
 _ENDS: Settings = {"bos_token_id": 1, "eos_token_id": 2}
-_GPT: Settings = {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, **_ENDS}
+_GPT: Settings = {**_VOCAB, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, **_ENDS}
 BART: Settings = {
-    **_OWN,
+    **_VOCAB,
     "d_model": 32,
     "encoder_layers": 3,
     "decoder_layers": 2,
@@ -36,14 +36,14 @@ BART: Settings = {
     "max_position_embeddings": 64,
     "pad_token_id": 0,
 }
-_T5: Settings = {**_OWN, "d_model": 32, "num_layers": 3, "num_heads": 4, "d_kv": 8, "d_ff": 37}
+_T5: Settings = {**_VOCAB, "d_model": 32, "num_layers": 3, "num_heads": 4, "d_kv": 8, "d_ff": 37}
 
 TAPPED_ENCODERS: dict[str, Settings] = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL),
     **dict.fromkeys(("layoutlm", "markuplm", "nomic_bert", "gte", "jina_embeddings_v3"), _SMALL),
     **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "roc_bert", "splinter"), _SMALL),
     **{key: {**_SMALL, "embedding_size": 16} for key in ("albert", "electra")},
-    "distilbert": {**_OWN, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37, "max_position_embeddings": 64},
+    "distilbert": {**_VOCAB, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37, "max_position_embeddings": 64},
     "mobilebert": {**_SMALL, "embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32},
     "modernbert": {**_SMALL, **_IDS, "local_attention": 4, "global_attn_every_n_layers": 2},
     "eurobert": {**_SMALL, **_IDS, "mask_token_id": 4, "num_key_value_heads": 2},
@@ -70,7 +70,7 @@ TAPPED_DECODERS: dict[str, Settings] = {
     **{key: {**_GEMMA, "sliding_window": 4} for key in ("gemma3_text", "gemma4_text")},  # of unequal heads the latter
     **{key: {**GROUPED, **_EXPERTS} for key in ("mixtral", "jetmoe")},
     "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
-    "ctrl": {**_OWN, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
+    "ctrl": {**_VOCAB, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
 }
 TAPPED: dict[str, Settings] = {**TAPPED_ENCODERS, **TAPPED_ENCODER_DECODERS, **TAPPED_DECODERS}
 """Families whose attention calls the tap, decoders with grouped keys and windows among them."""
@@ -79,7 +79,7 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     **dict.fromkeys(("deberta", "deberta-v2", "mpnet", "megatron-bert", "ibert", "tapas"), _SMALL),
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
     **dict.fromkeys(("xlm", "flaubert"), _XLM),
-    "xlnet": {**_OWN, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 37},
+    "xlnet": {**_VOCAB, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 37},
     "convbert": {**_SMALL, "embedding_size": 32},  # drops half of its heads, whatever its config says
     "roformer": {**_SMALL, "embedding_size": 32},
     "big_bird": {**_SMALL, "attention_type": "original_full"},
@@ -90,9 +90,9 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
 _T5_GEMMA: Settings = {**_GEMMA, "sliding_window": 4}
 _PROPHET: Settings = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4}
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
-    "t5gemma": {**_OWN, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
+    "t5gemma": {**_VOCAB, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
     "mvp": BART,
-    "prophetnet": {**_OWN, **_PROPHET, "hidden_size": 32, "num_encoder_layers": 3, "num_decoder_layers": 2},
+    "prophetnet": {**_VOCAB, **_PROPHET, "hidden_size": 32, "num_encoder_layers": 3, "num_decoder_layers": 2},
     "bigbird_pegasus": {**BART, "attention_type": "original_full"},
 }
 _NLLB: Settings = {**BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
@@ -119,12 +119,12 @@ ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
 
 UNTAPPED_DECODERS: dict[str, Settings] = {
     "gemma2": {**_GEMMA, "sliding_window": 4},  # caps its logits
-    "bloom": {**_OWN, "hidden_size": 32, "n_layer": 3, "n_head": 4},
+    "bloom": {**_VOCAB, "hidden_size": 32, "n_layer": 3, "n_head": 4},
     "falcon": {**_SMALL, **_IDS, "alibi": False, "num_kv_heads": 2},
     **{key: {**_GPT, "rotary_dim": 4} for key in ("gptj", "codegen")},
     "gpt_neo": {**_SMALL, **_IDS, "attention_types": [[["global", "local", "global"], 1]], "window_size": 4},
     "openai-gpt": _GPT,
-    "xglm": {**_OWN, "d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 37},
+    "xglm": {**_VOCAB, "d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 37},
 }
 UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
 """Families whose own eager attention is watched."""
@@ -136,7 +136,7 @@ _CANINE: Settings = {name: size for name, size in _SMALL.items() if name != "voc
 _NONE, _SEVERAL = "no softmax attention", "several attentions in a layer"
 REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({name: size for name, size in _SMALL.items() if name != "num_attention_heads"}, _NONE),
-    "mamba": ({**_OWN, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
+    "mamba": ({**_VOCAB, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
     **dict.fromkeys(("mra", "yoso"), (_SMALL, _NONE)),
     **dict.fromkeys(("gpt_oss", "inkling2_text"), ({**_GEMMA, **_EXPERTS}, "not a softmax")),  # a sink
     "longformer": ({**_SMALL, "attention_window": 8}, _NONE),  # not over all keys

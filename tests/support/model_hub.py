@@ -42,14 +42,14 @@ class ModelHub:
     mains: Sequence[str]  # which of them `main` is when it is asked for the first time, the second, ...; then it stays
     address: str = ""  # for HF_ENDPOINT
     requests: list[str] = field(default_factory=list)  # all that came, as `GET commit/file` and the like
-    _main_asked: int = 0
+    _main_requests: int = 0
 
     def commit(self, revision: str) -> str | None:
         """What a revision is now; None for one that is not there."""
         if revision != "main":
             return revision if revision in self.commits else None
-        self._main_asked += 1
-        return self.mains[min(self._main_asked, len(self.mains)) - 1]
+        self._main_requests += 1
+        return self.mains[min(self._main_requests, len(self.mains)) - 1]
 
     def fetched(self, name: str) -> int:
         """How often a file's content was sent, of whatever commit."""

@@ -21,7 +21,7 @@ from attnscan.model import loading as models
 from attnscan.text import plain
 
 LAYERS, HEADS, POSITIONS = 2, 2, 96
-_TOLD_BEFORE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")
+_NOTE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")
 """Lines before that of an error: a bad record that was skipped, how a file is read and the option that changes it."""
 
 
@@ -103,7 +103,7 @@ def check(result: Result) -> bool:
     lines = result.stderr.splitlines()
     if result.exit_code == 1:
         *notes, last = lines
-        assert all(_TOLD_BEFORE.fullmatch(line) for line in notes), result.stderr
+        assert all(_NOTE.fullmatch(line) for line in notes), result.stderr
         assert last.startswith("attnscan: "), result.stderr
         # What was found is told all the same where only a file beside it cannot be written
         assert result.stdout == "" or last.startswith("attnscan: cannot write "), result.stdout
