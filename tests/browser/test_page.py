@@ -396,6 +396,7 @@ def test_the_card_of_a_head_follows_the_reading(opened: Open, article_page: Path
     page = opened(article_page, f"#view=head&heads={head.name}&by=weight&special=in")
     facts = page.locator("#facts")
     expect(facts).to_contain_text(f"writes {12 * article.output[place]:.1f} times its share")
+    expect(facts.locator(".scores tr", has=page.locator(".none"))).to_have_attribute("title", "")  # predictive
     for by, name in (("weight", "by attention weight"), ("carried", "by what heads carry")):
         expect(facts).to_contain_text(f"{name}, among words: {does[by, 'out']};")
     expect(facts.locator(".more code")).to_have_text(f"attnscan head {head.name} --model bundled")
