@@ -158,7 +158,7 @@ def show(
     *,
     weights: Weights | None = None,
     average: bool = False,
-    token: str | None = None,
+    token: str | int | None = None,
     from_sentence: Side | None = None,
     to_sentence: Side | None = None,
     window: Sequence[int] | str | None = None,

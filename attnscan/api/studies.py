@@ -51,7 +51,7 @@ def explain(
     b: Text | None = None,
     *,
     pairs: Pairs = None,
-    token: str | None = None,
+    token: str | int | None = None,
     pattern: PatternLike | None = None,
     model: Any = None,
     tokenizer: Any = None,
@@ -88,7 +88,7 @@ def explain(
             call.note(scanner, result.signature)
             return result
         encoded = scanner.encode(pair)
-        query = None if token is None else encoded.source + token_named(token, encoded.tokens[encoded.source :])
+        query = None if token is None else encoded.source + token_named(str(token), encoded.tokens[encoded.source :])
         result = explanation.explain_input(scanner, Record(pair, "the input"), encoded, selected, name)
         call.note(scanner, result.signature, encoded)
         return replace(result, query=query)
@@ -355,9 +355,8 @@ def patterns(name: str | None = None) -> pd.DataFrame:
 
     Raises: OptionError if there is no such pattern.
     """
-    rows = map(vars, SHIPPED if name is None else chosen(name, SHIPPED))
-    columns = ["letter", "id", "counts", "queries", "keys", "source"]
-    return pd.DataFrame(rows, columns=columns).rename(columns={"id": "pattern"})
+    frame = pd.DataFrame(map(vars, SHIPPED if name is None else chosen(name, SHIPPED)))
+    return frame[["letter", "id", "counts", "queries", "keys", "source"]].rename(columns={"id": "pattern"})
 
 
 def models(

@@ -62,13 +62,10 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
         return
-    except typer.Exit:  # all is said
-        raise
     except _UsageError as error:
         message = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
         message += _remedy(message, [param.name for param in error.ctx.command.params] if error.ctx else [])
-        path = error.ctx.command_path if error.ctx else command
-        line, code = f"{message} ({path} --help)", 2
+        line, code = f"{message} ({error.ctx.command_path if error.ctx else command} --help)", 2
     except OptionError as error:
         line, code = f"{error.line} ({command} --help)", 2
     except AttnscanError as error:
@@ -91,10 +88,9 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
 
 def _remedy(message: str, names: Sequence[str]) -> str:
     """What to do about words that a command, whose parameters have these names, does not take."""
-    if "extra argument" in message and "a" in names:
-        return "; put each sentence in quotes, and name a file of pairs by --pairs of heads"
-    if "extra argument" in message and "pairs" in names:
-        return "; a sentence is for classify, and a file of pairs for --pairs"
+    if "extra argument" in message and {"a", "pairs"} & {*names}:
+        of_text = "; put each sentence in quotes, and name a file of pairs by --pairs of heads"
+        return of_text if "a" in names else "; a sentence is for classify, and a file of pairs for --pairs"
     if "a" in names and re.search("option: -([^-]|- )", message):
         return "; put -- before a sentence that begins with a dash"
     return ""
@@ -108,10 +104,10 @@ class _Commands(TyperGroup):
         with report_errors("attnscan", {}):
             return super().make_context(*args, **kwargs)
 
-    def invoke(self, ctx: Any) -> Any:
-        """Find the command by its name, and run it."""
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command by its name."""
         with report_errors("attnscan", {}):
-            return super().invoke(ctx)
+            return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the commands in groups, each in a line."""
@@ -186,7 +182,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written is removed, as after Ctrl-C
     gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
     try:
-        app(prog_name="attnscan")
+        app(sys.argv[1:] or ["--help"], prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
     finally:

@@ -194,8 +194,7 @@ def call(command: str, params: Mapping[str, Any], **extra: Any) -> Any:
 
 def answer(context: typer.Context, *, draws: bool = False) -> tuple[Output, Any]:
     """Call a command's function; return where its result is to be written, and the result."""
-    output = output_of(context.params, draws=draws)
-    return output, call(str(context.info_name), context.params)
+    return output_of(context.params, draws=draws), call(str(context.info_name), context.params)
 
 
 def drawing(result: Any, patterns: Sequence[str] | None = None) -> Callable[[Any], bytes]:

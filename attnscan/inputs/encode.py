@@ -113,8 +113,7 @@ def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tok
     """One input; a cut takes from the longer sentence first."""
     truncation: Any = "longest_first" if max_length else False
     encoding = tokenize(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
-    inputs = {name: list(encoding[name]) for name in encoding}
-    return inputs, encoding.encodings[0] if encoding.is_fast else None
+    return {name: list(encoding[name]) for name in encoding}, encoding.encodings[0] if encoding.is_fast else None
 
 
 def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:

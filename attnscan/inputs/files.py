@@ -83,8 +83,8 @@ def _local_files(name: str) -> list[str]:
             path.stat()
             return [name]
     except (OSError, ValueError) as error:  # such as a NUL in the name
-        unread = str(getattr(error, "filename", None) or name)
-        raise PairsError(f"cannot read {unread!r}: {_reason(error)}", "check the path") from None
+        unread = getattr(error, "filename", None) or name
+        raise PairsError(f"cannot read {str(unread)!r}: {_reason(error)}", "check the path") from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return sorted(files)

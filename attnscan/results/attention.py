@@ -33,7 +33,7 @@ class Selection:
     """Which part of an input's attention is asked for."""
 
     heads: str | None = None  # by their names; None for all, as one array by layer and head
-    token: str | None = None  # the only query: a token's text, its index, or `store#2`
+    token: str | int | None = None  # the only query: a token's text, its index, or `store#2`
     from_: Side | None = None  # the sentence of the queries
     to: Side | None = None  # the sentence of the keys
     window: tuple[int, int] | None = None  # first and last token of the queries and keys; of cross attention, the keys
@@ -51,7 +51,7 @@ class Selection:
             raise OptionError(message, "leave out the sentences to look from and to")
         keys = _within(range(source or len(tokens)), segments, self.to, self.window)
         if self.token is not None:
-            queries = [source + token_named(self.token, tokens[source:])]
+            queries = [source + token_named(str(self.token), tokens[source:])]
             return _within(queries, segments, self.from_, None), keys
         return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window), keys
 

@@ -47,8 +47,7 @@ class Blocks:
     def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS) -> Self:
         """Put sums of pairs into blocks, by the `Pair.key` of each; large sums into fewer. Shape: [pair, ...]."""
         in_room = max(FEWEST_BLOCKS, ROOM // max(1, sum(values[0].size for values in sums.values())))
-        numbers = np.array([int(key[: BITS // 4], 16) for key in keys], dtype=np.uint64)
-        return cls(numbers, sums).limited(min(most, in_room))
+        return cls(np.array([int(key[: BITS // 4], 16) for key in keys], np.uint64), sums).limited(min(most, in_room))
 
     def __add__(self, other: Self) -> Self:
         bits = min(self.bits, other.bits)
@@ -58,8 +57,7 @@ class Blocks:
             shape = (self.sums if name in self.sums else other.sums)[name].shape[1:]
             values = (blocks.sums.get(name, np.zeros((len(blocks.keys), *shape))) for blocks in (self, other))
             sums[name] = np.concatenate(list(values))
-        together = replace(self, keys=np.concatenate(keys), sums=sums, bits=bits)
-        return together.limited(min(self.most, other.most))
+        return replace(self, keys=np.concatenate(keys), sums=sums, bits=bits).limited(min(self.most, other.most))
 
     def limited(self, most: int) -> Self:
         """These sums in at most so many blocks, in the order of their keys, which are cut until they are as few."""

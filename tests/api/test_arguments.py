@@ -117,7 +117,8 @@ def test_a_head_may_stand_alone(by_name: Arguments) -> None:
     assert attnscan.report(result, heads=np.array([1, 0])).html == attnscan.report(result, heads="1-0").html
 
 
-def test_a_window_ends_no_earlier_than_it_begins(by_name: Arguments) -> None:
+def test_a_token_may_be_named_by_its_index_and_a_window_ends_no_earlier_than_it_begins(by_name: Arguments) -> None:
+    assert {*attnscan.show("0-1", A, B, token=1, **by_name).to_frame()["query"]} == {1}
     with pytest.raises(OptionError, match=r"\(4, 2\) is not a window"):
         attnscan.show("0-1", A, B, window=(4, 2), **by_name)
 

@@ -47,7 +47,7 @@ def test_a_closed_standard_output_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-@pytest.mark.parametrize("arguments", [["patterns"], ["classify", "שלום 😀", "--model", "bundled"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [[], ["patterns"], ["classify", "שלום 😀", "--model", "bundled"]], ids=" ".join)
 def test_a_terminal_of_any_encoding_gets_every_line(
     encoding: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

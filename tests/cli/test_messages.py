@@ -71,7 +71,6 @@ REFUSED = [
     ("classify -5", 2, "No such option: -5; put -- before a sentence that begins with a dash"),
     ("heads --columns a,b", 2, "--columns is for --pairs; leave it out"),
     ("heads --pairs p.csv --header --no-header", 2, "--header and --no-header contradict each other"),
-    ("", 2, "Missing command (attnscan --help)"),
 ]
 
 
