@@ -456,13 +456,13 @@ def test_the_neuron_views_numbers_are_those_of_the_query_that_is_pointed_at_or_h
     parts = attention.query[1, 8, 4], attention.key[1, 8, 2], attention.products(head, 4)[2]
     found = [float(number) for number in match.groups()[1:]]
     np.testing.assert_allclose(found, [part[neuron] for part in parts], atol=0.01)
-    page.hover("#asked button[value='9']")
+    page.hover("#query button[value='9']")
     expect(story).to_contain_text("the query the (9) looks most at store (10)")
     np.testing.assert_allclose(numbers(weights), attention.weights[1, 8, 9], atol=0.0006)
     page.mouse.move(5, 5)
     expect(story).to_contain_text("the query the (4) looks most at")
     expect_address(page, "token=q4")
-    page.click("#asked button[value='9']")
+    page.click("#query button[value='9']")
     page.mouse.move(5, 5)
     expect_address(page, "token=q9")
     expect(story).to_contain_text("above it and times 0.177 (q × k), their sum (q·k)")

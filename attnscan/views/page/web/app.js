@@ -113,7 +113,7 @@ function Sentences() {
 
 /** To what the view is about: a head's thumbnail, its tokens, its row. */
 function skip() {
-  const places = ["#thumbnails", "#queries", "#asked", "#picker", "#scores tbody"];
+  const places = ["#thumbnails", "#queries", "#query", "#picker", "#scores tbody"];
   document.querySelector(places.map((place) => `${place} [tabindex="0"]`).join()).focus();
 }
 

@@ -35,7 +35,7 @@ function headView() {
       <div id="matrices" class=${heads.length > 1 ? "several" : ""}>${heads.map(matrix)}</div>
     </div>
     ${state.link && html`<${Question} />`}
-    <p class="hint ${shown.active ? "told" : ""}" id="reading" aria-live="polite">${readingLine(shown)}</p>`;
+    <p class="hint ${shown.active ? "pointed" : ""}" id="reading" aria-live="polite">${readingLine(shown)}</p>`;
 }
 
 /** The token whose numbers are shown: the one that is pointed at, else the one that is held, if it is there. */

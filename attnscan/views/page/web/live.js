@@ -25,22 +25,22 @@ const listed = (text) => (text ? text.split(",") : []);
 
 /** What a state asks of the server; other attention than an encoder's is read as it is. */
 function questionOf(wanted) {
-  const said = inputs.length > 1 && wanted.input !== "encoder" ? { ...wanted, ...untouched } : wanted;
+  const fields = inputs.length > 1 && wanted.input !== "encoder" ? { ...wanted, ...untouched } : wanted;
   return JSON.stringify({
-    a: said.a,
-    b: said.b.trim() ? said.b : null,
-    hidden: listed(said.hidden).map(Number),
-    positions: said.positions,
-    segments: said.segments,
-    off: listed(said.without),
+    a: fields.a,
+    b: fields.b.trim() ? fields.b : null,
+    hidden: listed(fields.hidden).map(Number),
+    positions: fields.positions,
+    segments: fields.segments,
+    off: listed(fields.without),
     model: live.model,
-    ...(inputs.length > 1 ? { attention: said.input } : {}),
+    ...(inputs.length > 1 ? { attention: fields.input } : {}),
   });
 }
 
 let answer = live; // what is shown: { id, words, predictions }; words are its tokens, hidden ones by their own text
 let answered = JSON.stringify(live.question); // the question that it answers
-let asked = ""; // the last question that was refused
+let lastQuestion = ""; // what the server was sent last
 let refused = ""; // why it was
 let noHeads = ""; // why what is written in "Heads off" names none
 let carry = null; // before an edit: the words, and which were hidden
@@ -62,7 +62,7 @@ async function request(path, question) {
 /** Ask until what is shown is what is wanted: one question at a time, and those in between are left out. */
 async function follow() {
   const wanted = questionOf(state);
-  const isDone = wanted === (refused ? asked : answered);
+  const isDone = wanted === (refused ? lastQuestion : answered);
   document.documentElement.dataset.asking = isAsking || !isDone ? "yes" : "no";
   if (isAsking || isDone) return;
   isAsking = true;
@@ -72,10 +72,10 @@ async function follow() {
 }
 
 /** Ask what a state says, and take the answer in place of what is shown. */
-loadInput = async (key, said) => {
-  const question = questionOf({ ...said, input: key });
-  asked = question;
-  refused = said.a.trim() ? "" : "A is empty: type a sentence";
+loadInput = async (key, fields) => {
+  const question = questionOf({ ...fields, input: key });
+  lastQuestion = question;
+  refused = fields.a.trim() ? "" : "A is empty: type a sentence";
   if (refused || question === answered) return;
   const next = await request("answer", question);
   refused = next.error ?? "";
@@ -120,8 +120,8 @@ function textsOfServer({ id, facts: { texts: known, whyNot, neurons } }, questio
 async function save(event) {
   event.preventDefault();
   const { id } = answer;
-  asked = answered;
-  refused = (await request("answer", asked)).error ?? "";
+  lastQuestion = answered;
+  refused = (await request("answer", lastQuestion)).error ?? "";
   if (!refused) location.assign(`page/${id}`);
   draw();
 }
@@ -218,17 +218,17 @@ function SwitchOff() {
 /** What was asked before, to be come back to, linked and opened elsewhere. */
 function Past() {
   const line = ({ question, words }) => {
-    const told = JSON.parse(question);
-    const { positions, segments } = told;
+    const fields = JSON.parse(question);
+    const { positions, segments } = fields;
     const changes = [
-      told.hidden.length && `hidden: ${told.hidden.map((place) => words[place]).join(", ")}`,
+      fields.hidden.length && `hidden: ${fields.hidden.map((place) => words[place]).join(", ")}`,
       positions !== "kept" && `positions ${positions}`,
       segments !== "kept" && `segments ${segments}`,
-      told.off.length && `${told.off.length > 3 ? `${told.off.length} heads` : told.off.join(", ")} off`,
+      fields.off.length && `${fields.off.length > 3 ? `${fields.off.length} heads` : fields.off.join(", ")} off`,
     ];
-    const said = { a: told.a, b: told.b ?? "", hidden: told.hidden.join(","), without: told.off.join(",") };
-    const text = [told.a, told.b].filter(Boolean).join(" | ");
-    return html`<li key=${question}><a href=${address({ ...state, ...said, positions, segments })} title=${text}>
+    const values = { a: fields.a, b: fields.b ?? "", hidden: fields.hidden.join(","), without: fields.off.join(",") };
+    const text = [fields.a, fields.b].filter(Boolean).join(" | ");
+    return html`<li key=${question}><a href=${address({ ...state, ...values, positions, segments })} title=${text}>
       ${text} <small>${changes.filter(Boolean).join("; ")}</small></a></li>`;
   };
   return html`<details id="past"><summary>History</summary><ol>${past.map(line)}</ol></details>`;

@@ -55,7 +55,7 @@ function Matrix({ head, heads, numbers, small, queries, keys }) {
         onPointerLeave=${(event) => event.pointerType !== "touch" && point(null)}
         onBlur=${() => point(null)} onClick=${() => at && ask(at)} onKeyDown=${onKeyDown} />
       ${at && spot("spot", at.query, at.key)}
-      ${state.link && spot("spot asked", ...state.link.split("-").map(Number))}
+      ${state.link && spot("spot ordering", ...state.link.split("-").map(Number))}
     </div>
   </figure>`;
 }

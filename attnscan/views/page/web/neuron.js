@@ -39,9 +39,9 @@ const STRIPS = [["product", "q × k", ""], ["k", "k", "The tokens as keys"], ["q
 
 /** The query: the token under the pointer, else the one that is held, else the first word. */
 function shownQuery() {
-  const asked = tokensOn("q");
+  const queries = tokensOn("q");
   const wanted = pointed?.peek ?? (state.token ? Number(state.token.slice(1)) : -1);
-  return asked.includes(wanted) ? wanted : (asked.find((index) => !facts.special[index]) ?? asked[0]);
+  return queries.includes(wanted) ? wanted : (queries.find((index) => !facts.special[index]) ?? queries[0]);
 }
 
 /** Every number of the view: for each key its neurons, their products with the query's, the sum, and the weight. */
@@ -76,8 +76,8 @@ function QueryChips({ query }) {
     if (chip && pointerType !== "touch") point({ peek: Number(chip.value) });
   };
   const hold = (button) => change({ token: `q${button.value}` });
-  return html`<div class="field asked"><span class="name" id="asked-name">Query</span>
-    <${Group} id="asked" class="chips" role="listbox" aria-labelledby="asked-name" dir=${direction()}
+  return html`<div class="field query"><span class="name" id="query-name">Query</span>
+    <${Group} id="query" class="chips" role="listbox" aria-labelledby="query-name" dir=${direction()}
       onMove=${hold} onPointerOver=${peek} onPointerLeave=${() => point(null)}>
       ${tokensOn("q").map((index) => html`<button key=${index} type="button" role="option" value=${index}
         class=${facts.special[index] ? "special" : ""} aria-selected=${index === query} title=${tokenName(index)}

@@ -57,11 +57,11 @@ function sensible(wanted) {
 
 /** Take over what the address says; a head's letter tells its kind of attention. */
 async function readAddress() {
-  const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  const letter = given.heads?.replace(/[\d-].*/, "");
-  const key = given.input ?? inputs.find((each) => each.letter === letter)?.key;
-  await loadInput(allowed.input(key) ? key : inputs[0].key, { ...usual(), ...given });
-  state = sensible({ ...given, input: facts.key });
+  const fields = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const letter = fields.heads?.replace(/[\d-].*/, "");
+  const key = fields.input ?? inputs.find((each) => each.letter === letter)?.key;
+  await loadInput(allowed.input(key) ? key : inputs[0].key, { ...usual(), ...fields });
+  state = sensible({ ...fields, input: facts.key });
 }
 
 function address(of = state) {
