@@ -59,8 +59,7 @@ def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 LONG = [*PAIRS[:150], ("so " * 600, "long"), *PAIRS[150:]]
 CALLS: dict[str, Callable[..., Any]] = {
     "heads": partial(attnscan.heads, PAIRS),
-    "a pattern": partial(attnscan.heads, PAIRS, pattern="next-word", by="carried", unit="word", split=True),
-    "a pattern of a file": partial(attnscan.heads, PAIRS, pattern=["own.py:two_back", "next-word"]),
+    "patterns": partial(attnscan.heads, PAIRS, pattern=["own.py:two_back", "I"], by="carried", unit="word", split=True),
     "long inputs skipped": partial(attnscan.heads, LONG, on_long="skip"),
     "long inputs cut": partial(attnscan.heads, LONG, on_long="truncate"),
     "profile": partial(attnscan.profile, pairs=PAIRS),
