@@ -26,6 +26,7 @@ PAIRS = [(f"The cat number {n} sat down.", f"It was {n % 7} o'clock, and the cat
 def cluster() -> Iterator[None]:
     """A cluster of two processors for all tests, which calls find running."""
     ray = pytest.importorskip("ray")
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray writes it so; else workers wait for other tests
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
