@@ -92,9 +92,7 @@ def _local_files(name: str) -> list[str]:
 
 def _files_below(directory: Path) -> Iterator[Path]:
     """Every file below a directory but hidden ones. Raises: OSError for a directory in it that cannot be read."""
-    for path in directory.iterdir():
-        if path.name.startswith(_HIDDEN):
-            continue
+    for path in (path for path in directory.iterdir() if not path.name.startswith(_HIDDEN)):
         if path.is_dir() and not path.is_symlink():  # a link may lead in a circle
             yield from _files_below(path)
         elif path.is_file():

@@ -109,15 +109,15 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 def at_rest(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
-    compiled = [module for module in model.modules() if module._compiled_call_impl is not None]
-    calls = [module._compiled_call_impl for module in compiled]  # which a watch cannot follow
+    # What is compiled runs as it was written: a watch could not follow it
+    compiled = {module: call for module in model.modules() if (call := module._compiled_call_impl) is not None}
     try:
         model.eval()
         for module in compiled:
             module._compiled_call_impl = None
         yield
     finally:
-        for module, call in zip(compiled, calls, strict=True):
+        for module, call in compiled.items():
             module._compiled_call_impl = call
         for module, mode in training:
             module.training = mode
@@ -147,8 +147,8 @@ def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, with the next if it ends in a colon; its class where it has none."""
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    return " ".join(line.strip() for line in lines[: 1 + lines[0].rstrip().endswith(":")]).rstrip(",:")
+    first, *others = (str(error).strip() or type(error).__name__).splitlines()
+    return (f"{first} {others[0].strip()}" if others and first.endswith(":") else first).rstrip(",:")
 
 
 def refusal(model: Any, reason: str) -> CaptureError:

@@ -238,8 +238,8 @@ def check_writable(path: Path) -> None:
             raise OutputError(f"{path} is a directory", "name a file in it", path)
         if not is_stream(path) and not parent.is_dir():
             raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or name another", path)
-        places = [path] * path.exists() + [parent] * (not is_stream(path))  # it is written beside, then renamed
-        if not all(os.access(place, os.W_OK) for place in places):
+        is_locked = path.exists() and not os.access(path, os.W_OK)
+        if is_locked or not (is_stream(path) or os.access(parent, os.W_OK)):  # it is written beside, then renamed
             raise OutputError(f"cannot write {path}: no permission to write there", "choose another place", path)
 
 

@@ -109,9 +109,8 @@ def draw_map(result: HeadScores, width: float) -> Figure:
 
 def draw_scores(result: HeadScores, width: float) -> Figure:
     """How far every head is above chance for each pattern."""
-    return _draw_grids(
-        _titles(result), result.table.above_chance, result.grid, width, "above chance", _reading_of(result)
-    )
+    above = result.table.above_chance
+    return _draw_grids(_titles(result), above, result.grid, width, "above chance", _reading_of(result))
 
 
 def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
@@ -286,9 +285,8 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
         opacity = np.where(rows["survives"], 0.85, 0.25)
         ax.axline((0, 0), (1, 1), color=palette.RULE, linewidth=0.5)
         ax.scatter(rows["score_a"], rows["score_b"], 5, paper_color(name), alpha=opacity, linewidth=0, clip_on=False)
-        ax.set(
-            xlim=(0, 1), xticks=_TICKS, xticklabels=_TICK_LABELS, ylim=(0, 1), yticks=_TICKS, yticklabels=_TICK_LABELS
-        )
+        ax.set(xlim=(0, 1), xticks=_TICKS, xticklabels=_TICK_LABELS)
+        ax.set(ylim=(0, 1), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid()
     a, b = comparison.signatures
     models = (a.title, b.title) if a.title != b.title else (a.model, b.model)  # checkpoints of a run: by directories
