@@ -20,7 +20,7 @@ def of_attention(grid: Grid) -> str:
 
 
 def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
-    """The group of each kind that some head has, and the kind; by groups, most heads first, special tokens at last.
+    """The group of each kind that some head has, and the kind; by groups, most heads first, special tokens last.
 
     Where these are keys, heads that look at them most are a kind, whether or not they rest.
     """
