@@ -16,7 +16,16 @@ from attnscan.__version__ import __version__
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
-    from attnscan.api.studies import ablate, compare, explain, head, models, patterns, similar, syntax
+    from attnscan.api.studies import (
+        ablate,
+        compare,
+        explain,
+        head,
+        models,
+        patterns,
+        similar,
+        syntax,
+    )
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
@@ -64,7 +73,16 @@ __all__ = [
 _HOMES = {
     "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
     "api.one_input": ("classify", "predictive", "show"),
-    "api.studies": ("ablate", "compare", "explain", "head", "models", "patterns", "similar", "syntax"),
+    "api.studies": (
+        "ablate",
+        "compare",
+        "explain",
+        "head",
+        "models",
+        "patterns",
+        "similar",
+        "syntax",
+    ),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch",),

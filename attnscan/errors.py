@@ -147,7 +147,9 @@ def check_known(name: str, value: object, choices: Sequence[str]) -> None:
     """Raises: OptionError for an unknown value."""
     if value not in choices:
         listed = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
-        raise OptionError(f"there is no {name} {value!r}", nearest(str(value), choices, f"give {listed}"))
+        raise OptionError(
+            f"there is no {name} {value!r}", nearest(str(value), choices, f"give {listed}")
+        )
 
 
 def nearest(name: str, choices: Iterable[str], otherwise: str) -> str:
@@ -167,7 +169,9 @@ def out_of_memory(error: BaseException | None) -> bool:
     (True, False)
     """
     while error is not None:
-        if isinstance(error, MemoryError | MemoryFullError) or any(words in str(error) for words in _OUT_OF_MEMORY):
+        if isinstance(error, MemoryError | MemoryFullError) or any(
+            words in str(error) for words in _OUT_OF_MEMORY
+        ):
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
@@ -199,4 +203,6 @@ def needs(needing: str, extra: str, error: type[AttnscanError] = OutputError) ->
     except ImportError as failed:
         if out_of_memory(failed):
             raise
-        raise error(f"{needing}, which is not installed", f"run: pip install 'attnscan[{extra}]'") from None
+        raise error(
+            f"{needing}, which is not installed", f"run: pip install 'attnscan[{extra}]'"
+        ) from None

@@ -44,7 +44,9 @@ def json_plain(text: str) -> str:
     >>> json_plain('{"a": "\u202eb"}')
     '{"a": "\\u202eb"}'
     """
-    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}" if m.group() > "\x7e" else m.group(), text)
+    return _UNSAFE.sub(
+        lambda m: f"\\u{ord(m.group()):04x}" if m.group() > "\x7e" else m.group(), text
+    )
 
 
 def _escape(character: str) -> str:

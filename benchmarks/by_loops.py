@@ -15,7 +15,15 @@ import torch
 from scipy.stats import t as student
 from transformers import AutoModel, AutoTokenizer
 
-PATTERNS = ("next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words")
+PATTERNS = (
+    "next-word",
+    "previous-word",
+    "identical",
+    "cross-sentence",
+    "predictive",
+    "delimiter",
+    "bag-of-words",
+)
 NAN = math.nan
 Head = tuple[int, int]
 """Layer and head."""
@@ -49,7 +57,9 @@ class Checkpoint:
         """`name` is what attnscan calls it, if that is not its directory."""
         self.directory, self.name = directory, name or str(directory)
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
-        self.network = AutoModel.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
+        self.network = AutoModel.from_pretrained(
+            directory, attn_implementation="eager", dtype=torch.float32
+        ).eval()
 
     def read(self, pair: Sequence[str], unit: str = "token") -> Input:
         """Tokenize a pair; with the unit `word`, its pieces are merged."""
@@ -60,13 +70,23 @@ class Checkpoint:
         tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
         words, pieces = encoding.word_ids(0), [[0]]
         for i in range(1, len(tokens)):
-            goes_on = words[i] is not None and (words[i], sentence[i]) == (words[i - 1], sentence[i - 1])
-            pieces = [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
+            goes_on = words[i] is not None and (words[i], sentence[i]) == (
+                words[i - 1],
+                sentence[i - 1],
+            )
+            pieces = (
+                [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
+            )
         return Input(
             inputs={name: list(encoding[name]) for name in encoding},
             sentence=[sentence[group[0]] for group in pieces],
-            text=["".join(tokens[i].removeprefix("##" * (i > group[0])) for i in group).casefold() for group in pieces],
-            content=[any(letter.isalnum() for i in group for letter in surface[i]) for group in pieces],
+            text=[
+                "".join(tokens[i].removeprefix("##" * (i > group[0])) for i in group).casefold()
+                for group in pieces
+            ],
+            content=[
+                any(letter.isalnum() for i in group for letter in surface[i]) for group in pieces
+            ],
             visible=[[True] * len(pieces) for _ in pieces],
             pieces=pieces,
         )
@@ -97,8 +117,15 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     def states(hidden: list[tuple[int, ...]]) -> Iterator[torch.Tensor]:
         for start in range(0, len(hidden), 32):
             some = hidden[start : start + 32]
-            rows = [[mask if i in off else id_ for i, id_ in enumerate(one.inputs["input_ids"])] for off in some]
-            rest = {name: [values] * len(some) for name, values in one.inputs.items() if name != "input_ids"}
+            rows = [
+                [mask if i in off else id_ for i, id_ in enumerate(one.inputs["input_ids"])]
+                for off in some
+            ]
+            rest = {
+                name: [values] * len(some)
+                for name, values in one.inputs.items()
+                if name != "input_ids"
+            }
             yield from checkpoint.run({"input_ids": rows, **rest}).last_hidden_state
 
     queries = [i for i in words if one.content[i]]
@@ -111,13 +138,18 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     mean = sum(raw.values()) / len(raw)
     row = {i: mean_of([raw[i, j] for j in words if j != i]) for i in queries}
     column = {j: mean_of([raw[i, j] for i in queries if i != j]) for j in words}
-    return {i: {j: max(0.0, raw[i, j] - row[i] * column[j] / mean) for j in words if j != i} for i in queries}
+    return {
+        i: {j: max(0.0, raw[i, j] - row[i] * column[j] / mean) for j in words if j != i}
+        for i in queries
+    }
 
 
 def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
     """The ids of all words of letters alone, and the directions of their embeddings from the mean word."""
     vocabulary = {number: text for text, number in checkpoint.tokenizer.get_vocab().items()}
-    ids = [number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1]
+    ids = [
+        number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1
+    ]
     rows = checkpoint.network.get_input_embeddings().weight.detach()[ids]
     rows = rows - rows.mean(0)
     return ids, rows / rows.norm(dim=1, keepdim=True)
@@ -128,7 +160,9 @@ def near_enough(rows: torch.Tensor) -> float:
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     count = math.ceil(len(rows) ** 2 / 30_000_000)
     hands = [rows[order[first::count]] for first in range(count)]
-    cosines = torch.cat([(hand @ hand.T)[torch.ones(len(hand), len(hand)).triu(1) > 0] for hand in hands])
+    cosines = torch.cat(
+        [(hand @ hand.T)[torch.ones(len(hand), len(hand)).triu(1) > 0] for hand in hands]
+    )
     return float(cosines.sort(descending=True).values[math.ceil(len(cosines) / 10_000) - 1])
 
 
@@ -137,11 +171,17 @@ def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
     ids, rows = whole_words(checkpoint)
     threshold = near_enough(rows)
     place = {number: i for i, number in enumerate(ids)}
-    here = {i: place[one.inputs["input_ids"][i]] for i in one.words if one.inputs["input_ids"][i] in place}
+    here = {
+        i: place[one.inputs["input_ids"][i]]
+        for i in one.words
+        if one.inputs["input_ids"][i] in place
+    }
     near: dict[int, list[int]] = {}
     for word in set(here.values()):
         to_all = (rows @ rows[word]).tolist()
-        best = sorted((other for other in range(len(ids)) if other != word), key=lambda other: -to_all[other])[:10]
+        best = sorted(
+            (other for other in range(len(ids)) if other != word), key=lambda other: -to_all[other]
+        )[:10]
         near[word] = [other for other in best if to_all[other] >= threshold]
     return {
         (i, j)
@@ -151,7 +191,9 @@ def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
 
 
 def targets(
-    one: Input, help_of: Mapping[int, Mapping[int, float]] | None = None, alike: Collection[tuple[int, int]] = ()
+    one: Input,
+    help_of: Mapping[int, Mapping[int, float]] | None = None,
+    alike: Collection[tuple[int, int]] = (),
 ) -> Rows:
     """Every pattern's target, less what a query cannot see; `alike` are the places of related words."""
     rows: Rows = {pattern: {} for pattern in PATTERNS}
@@ -166,7 +208,9 @@ def targets(
             "next-word": dict.fromkeys([j for j in sentence if j == i + 1], 1.0),
             "previous-word": dict.fromkeys([j for j in sentence if j == i - 1], 1.0),
             "identical": dict.fromkeys(same if len(same) > 1 else [], 1.0),
-            "cross-sentence": dict.fromkeys([j for j in same if one.sentence[j] != one.sentence[i]], 1.0),
+            "cross-sentence": dict.fromkeys(
+                [j for j in same if one.sentence[j] != one.sentence[i]], 1.0
+            ),
             "predictive": {j: value / best for j, value in help_here.items() if j in seen},
             "delimiter": dict.fromkeys([j for j in seen if one.sentence[j] < 0], 1.0),
             "bag-of-words": dict.fromkeys(sentence, 1 / len(sentence)),
@@ -181,7 +225,11 @@ def class_of(one: Input, i: int, j: int) -> str:
     """The first class of keys that fits the word i and the key j."""
     if one.sentence[j] < 0:
         return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
-    same, distance, side = one.sentence[i] == one.sentence[j], abs(i - j), "next" if j > i else "previous"
+    same, distance, side = (
+        one.sentence[i] == one.sentence[j],
+        abs(i - j),
+        "next" if j > i else "previous",
+    )
     if i == j:
         return "itself"
     if one.content[i] and one.content[j] and one.text[i] == one.text[j]:
@@ -203,7 +251,9 @@ class Measured:
     n: float = 0.0
     chance: float = 0.0
     itself: float = 0.0  # the part of the weight that lies on the query itself
-    whole: float = 0.0  # the weight of the same queries on the wider target that this one is a part of
+    whole: float = (
+        0.0  # the weight of the same queries on the wider target that this one is a part of
+    )
 
 
 Measures = dict[Head, dict[str, Measured]]
@@ -213,7 +263,12 @@ Measures = dict[Head, dict[str, Measured]]
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
     """Their sums, each so many times."""
     times, names = times or [1.0] * len(parts), ("weight", "n", "chance", "itself", "whole")
-    return Measured(*(sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True)) for name in names))
+    return Measured(
+        *(
+            sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True))
+            for name in names
+        )
+    )
 
 
 def on_target(pattern: str, weights: Mapping[int, float], target: Mapping[int, float]) -> float:
@@ -224,14 +279,21 @@ def on_target(pattern: str, weights: Mapping[int, float], target: Mapping[int, f
 
 
 def by_query(
-    one: Input, matrix: Matrix, rows: Rows, special: str = "out", lengths: Sequence[float] | None = None
+    one: Input,
+    matrix: Matrix,
+    rows: Rows,
+    special: str = "out",
+    lengths: Sequence[float] | None = None,
 ) -> dict[str, dict[int, Measured]]:
     """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter` alone, or of all.
 
     Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries, key by key.
     """
     found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
-    sizes = [len(of) * length for of, length in zip(one.pieces, lengths or [1.0] * len(one.pieces), strict=True)]
+    sizes = [
+        len(of) * length
+        for of, length in zip(one.pieces, lengths or [1.0] * len(one.pieces), strict=True)
+    ]
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         of_words = seen if special == "in" else [j for j in seen if one.sentence[j] >= 0]
@@ -245,7 +307,9 @@ def by_query(
             even = {j: sizes[j] / size for j in keys}  # over tokens, then merged
             weight, chance = (on_target(pattern, values, target) for values in (weights, even))
             itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
-            whole = on_target(pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target)
+            whole = on_target(
+                pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target
+            )
             found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
     return found
 
@@ -309,15 +373,28 @@ class Score:
         if self.pairs < 2 or not 0 < mean < 1:
             return (NAN, NAN) if self.pairs < 2 else (mean, mean)
         effective = self.n**2 / sum(each.n**2 for each in self.of_pairs)
-        error = math.sqrt(sum((each.weight - mean * each.n) ** 2 for each in self.of_pairs)) / self.n
-        reach = float(student.ppf(0.975, effective - 1)) * effective / (effective - 1) * error / (mean * (1 - mean))
-        low, high = (1 / (1 + (1 - mean) / mean * math.exp(min(sign * reach, 700))) for sign in (1, -1))
+        error = (
+            math.sqrt(sum((each.weight - mean * each.n) ** 2 for each in self.of_pairs)) / self.n
+        )
+        reach = (
+            float(student.ppf(0.975, effective - 1))
+            * effective
+            / (effective - 1)
+            * error
+            / (mean * (1 - mean))
+        )
+        low, high = (
+            1 / (1 + (1 - mean) / mean * math.exp(min(sign * reach, 700))) for sign in (1, -1)
+        )
         return low, high
 
 
 def followed(scores: Mapping[str, Score], special: str = "out", threshold: float = 0.25) -> str:
     """The pattern that a head follows, or nothing; among words, `delimiter` does not compete."""
-    above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
+    above = {
+        pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance
+        for pattern, s in scores.items()
+    }
     same, part = scores["identical"], above.pop("cross-sentence")
     if same.mean("itself") > 2 / 3 * same.mean():
         above["identical"] = -math.inf
@@ -342,13 +419,17 @@ def false_discovery_rates(p: Sequence[float]) -> list[float]:
     return rates
 
 
-def every_head(one: Input, matrices: Sequence[Sequence[Matrix]], rows: Rows, special: str = "out") -> Measures:
+def every_head(
+    one: Input, matrices: Sequence[Sequence[Matrix]], rows: Rows, special: str = "out"
+) -> Measures:
     """Every head's sums over the eligible queries of one input, pattern by pattern."""
     found = {}
     for layer, heads in enumerate(matrices):
         for head, matrix in enumerate(heads):
             queries = by_query(one, matrix, rows, special)
-            found[layer, head] = {pattern: added(list(sums.values())) for pattern, sums in queries.items()}
+            found[layer, head] = {
+                pattern: added(list(sums.values())) for pattern, sums in queries.items()
+            }
     return found
 
 

@@ -43,7 +43,9 @@ class Drawn:
 def draw(population: Population, size: int, seed: int) -> Drawn:
     """Draw so many pairs, again and again."""
     total, n, count = population.total, population.n, len(population.n)
-    drawn = np.random.default_rng([size, seed]).multinomial(size, np.full(count, 1 / count), size=DRAWINGS)
+    drawn = np.random.default_rng([size, seed]).multinomial(
+        size, np.full(count, 1 / count), size=DRAWINGS
+    )
     times = drawn.astype(np.float64)  # how often each pair is drawn. Shape: [drawing, pair]
     words, squares = times @ n, times @ (n * n)
     score = times @ total / words
@@ -53,18 +55,28 @@ def draw(population: Population, size: int, seed: int) -> Drawn:
 
 def by_t(drawn: Drawn) -> Interval:
     """Student's t of K - 1 degrees of freedom."""
-    width = student.ppf(0.975, drawn.pairs - 1) * np.sqrt(drawn.pairs / (drawn.pairs - 1)) * drawn.error
+    width = (
+        student.ppf(0.975, drawn.pairs - 1) * np.sqrt(drawn.pairs / (drawn.pairs - 1)) * drawn.error
+    )
     return drawn.score - width, drawn.score + width
 
 
 def by_effective_pairs(drawn: Drawn) -> Interval:
     """What attnscan does, on the logit scale: of E effective pairs, t of E - 1 and E/(E - 1) for √(K/(K - 1))."""
-    width = student.ppf(0.975, drawn.effective - 1) * drawn.effective / (drawn.effective - 1) * drawn.error
+    width = (
+        student.ppf(0.975, drawn.effective - 1)
+        * drawn.effective
+        / (drawn.effective - 1)
+        * drawn.error
+    )
     reach, odds = width / (drawn.score * (1 - drawn.score)), np.log(drawn.score / (1 - drawn.score))
     return 1 / (1 + np.exp(reach - odds)), 1 / (1 + np.exp(-reach - odds))
 
 
-RULES: dict[str, Callable[[Drawn], Interval]] = {"t(K-1)": by_t, "logit, effective": by_effective_pairs}
+RULES: dict[str, Callable[[Drawn], Interval]] = {
+    "t(K-1)": by_t,
+    "logit, effective": by_effective_pairs,
+}
 
 
 def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
@@ -72,13 +84,18 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
     with np.errstate(all="ignore"):
         several = [population for model in models for population in populations(model, pairs)]
         names = " and ".join(Path(model).name for model in models)
-        count, held = len(several[0].total), f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the"
+        count, held = (
+            len(several[0].total),
+            f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the",
+        )
         yield f"Intervals of 95 %: {held} score by all {count} of {pairs.name};"
         yield f"{names}, {' and '.join(READINGS)}; a pattern is the mean over its heads"
         yield f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6} {'worst head':>11} {'width':>11}"
         for name, rule in RULES.items():
             for size in SIZES:
-                shares, widths = zip(*(_held(rule, data, size, i) for i, data in enumerate(several)), strict=True)
+                shares, widths = zip(
+                    *(_held(rule, data, size, i) for i, data in enumerate(several)), strict=True
+                )
                 patterns = [np.mean(share) for share in shares]
                 text = f"{name:18} {size:3} {np.mean(patterns):6.3f} {min(patterns):14.3f} {max(patterns):6.3f}"
                 yield f"{text} {min(map(np.min, shares)):11.3f} {np.mean(widths):11.3f}"
@@ -94,13 +111,20 @@ def populations(model: str, pairs: Path) -> Iterator[Population]:
     every = range(1, frame["pair"].max() + 1)
     for _, of_pattern in frame.groupby("pattern", observed=True):
         for columns in READINGS.values():
-            tables = (of_pattern.pivot_table(name, "pair", ["layer", "head"], dropna=False) for name in columns)
-            scores, words = (table.reindex(every).fillna(0).to_numpy(dtype=np.float64) for table in tables)
+            tables = (
+                of_pattern.pivot_table(name, "pair", ["layer", "head"], dropna=False)
+                for name in columns
+            )
+            scores, words = (
+                table.reindex(every).fillna(0).to_numpy(dtype=np.float64) for table in tables
+            )
             if words.any(0).all():
                 yield Population(scores * words, words)
 
 
-def _held(rule: Callable[[Drawn], Interval], population: Population, size: int, seed: int) -> tuple[np.ndarray, float]:
+def _held(
+    rule: Callable[[Drawn], Interval], population: Population, size: int, seed: int
+) -> tuple[np.ndarray, float]:
     """The share of drawings whose interval holds the truth [head], and its width; without an error it is the score."""
     drawn, truth = draw(population, size, seed), population.total.sum(0) / population.n.sum(0)
     interval = rule(drawn)

@@ -17,7 +17,9 @@ PAIRS, RUNS = 2000, 3
 
 def scan(count: int, workers: int) -> None:
     """Score so many pairs, the shipped ones again and again; 0 workers are one process."""
-    pairs = itertools.islice(itertools.cycle([record.pair.texts for record in shipped_pairs()]), count)
+    pairs = itertools.islice(
+        itertools.cycle([record.pair.texts for record in shipped_pairs()]), count
+    )
     engine = {"engine": "ray", "ray_workers": workers} if workers else {}
     attnscan.heads(pairs, model="bundled", predictive="off", **engine)
 
@@ -28,7 +30,9 @@ def main() -> None:
     for _, (workers, seconds) in itertools.product(range(RUNS), costs.items()):
         more, less = (cost(partial(scan, times * PAIRS, workers)).wall for times in (3, 1))
         seconds.append((more - less) / (2 * PAIRS))
-    print(f"{machine()}\n| Ray workers | pairs a second | cost beside one process |\n| --- | ---: | ---: |")
+    print(
+        f"{machine()}\n| Ray workers | pairs a second | cost beside one process |\n| --- | ---: | ---: |"
+    )
     for workers, seconds in costs.items():
         ratio = median(ours / alone for ours, alone in zip(seconds, costs[0], strict=True))
         print(f"| {workers or 'none'} | {1 / median(seconds):.0f} | {ratio:.2f} |")

@@ -29,7 +29,9 @@ SCRIPTS = {
     "d3.min.js": "d3/dist/d3.min.js",
 }
 LINES = {"attnscan": "html[data-settled='yes'] #lines", "BertViz": "#vis svg line"}
-TO_NEXT_FRAME = "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
+TO_NEXT_FRAME = (
+    "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
+)
 CHOOSE = {
     "attnscan": "document.querySelector('#picker [value=\"1-0\"]').click();",
     "BertViz": "const list = document.querySelector('#layer'); list.value = '1'; $(list).trigger('change');",
@@ -44,14 +46,21 @@ def main() -> None:
     scripts = parser.parse_args().node_modules
     print("| input | page | size | first view | another head |\n| --- | --- | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
         for name, pages in (("72 heads, 19 tokens", small()), ("144 heads, 128 tokens", large())):
             paths = {kind: Path(directory) / f"{kind}.html" for kind in pages}
             for kind, path in paths.items():
                 path.write_text(pages[kind], encoding="utf-8")
-            times = [{kind: open_page(browser, path, scripts) for kind, path in paths.items()} for _ in range(RUNS)]
+            times = [
+                {kind: open_page(browser, path, scripts) for kind, path in paths.items()}
+                for _ in range(RUNS)
+            ]
             for kind, path in paths.items():
-                first, other = (statistics.median(seconds[kind][place] for seconds in times) for place in (0, 1))
+                first, other = (
+                    statistics.median(seconds[kind][place] for seconds in times) for place in (0, 1)
+                )
                 size = f"{path.stat().st_size / 1e6:.2f} MB"
                 print(f"| {name} | {kind} | {size} | {first:.2f} s | {1000 * other:.0f} ms |")
         browser.close()
@@ -61,7 +70,10 @@ def small() -> dict[str, str]:
     """The pages of the article's pair in the bundled model."""
     result = attnscan.classify(*PAIR, model="bundled", predictive="off", keep_attention=True)
     attention = result.kept_attention()
-    return {"attnscan": attnscan.report(result).html, "BertViz": rival(attention.weights, list(attention.tokens))}
+    return {
+        "attnscan": attnscan.report(result).html,
+        "BertViz": rival(attention.weights, list(attention.tokens)),
+    }
 
 
 def large() -> dict[str, str]:
@@ -79,20 +91,27 @@ def large() -> dict[str, str]:
 def rival(weights: object, tokens: list[str]) -> str:
     """BertViz's head view as a file."""
     layers = [layer[None] for layer in torch.as_tensor(weights)]
-    return f"<!doctype html><meta charset=utf-8>{head_view(layers, tokens, html_action='return').data}"
+    return (
+        f"<!doctype html><meta charset=utf-8>{head_view(layers, tokens, html_action='return').data}"
+    )
 
 
 def open_page(browser: Browser, path: Path, scripts: Path) -> tuple[float, float]:
     """Seconds to the first view with lines, and to those of a head in another layer."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.route(re.compile("^https:"), lambda route: route.fulfill(path=scripts / SCRIPTS[Path(route.request.url).name]))
+    page.route(
+        re.compile("^https:"),
+        lambda route: route.fulfill(path=scripts / SCRIPTS[Path(route.request.url).name]),
+    )
     start = time.perf_counter()
     page.goto(path.as_uri() + ("#view=head&heads=0-0&from=0" if path.stem == "attnscan" else ""))
     page.locator(LINES[path.stem]).first.wait_for(state="attached")
     first = time.perf_counter() - start
     until = "while (document.documentElement.dataset.settled === 'no') await new Promise((done) => setTimeout(done));"
     script = f"const start = performance.now(); {CHOOSE[path.stem]} {until} {TO_NEXT_FRAME}"
-    other = float(page.evaluate(f"async () => {{ {script} return performance.now() - start; }}")) / 1000
+    other = (
+        float(page.evaluate(f"async () => {{ {script} return performance.now() - start; }}")) / 1000
+    )
     page.close()
     return first, other
 

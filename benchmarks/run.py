@@ -42,8 +42,20 @@ ONE_PAIR = ["classify", A, B, "--model", "bundled", "--predictive", "off"]
 CASES = [
     ("`--help`", ["--help"], IMPORTS, "`import typer, rich`", 1.5),
     ("`--version`", ["--version"], IMPORTS, "`import typer, rich`", 1.5),
-    ("`patterns`", ["patterns"], [sys.executable, "-c", LINE], "a command of Typer that prints a line", 1.5),
-    ("`classify` of one pair, predictive off", ONE_PAIR, [sys.executable, "-c", BARE], "a bare script", 1.15),
+    (
+        "`patterns`",
+        ["patterns"],
+        [sys.executable, "-c", LINE],
+        "a command of Typer that prints a line",
+        1.5,
+    ),
+    (
+        "`classify` of one pair, predictive off",
+        ONE_PAIR,
+        [sys.executable, "-c", BARE],
+        "a bare script",
+        1.15,
+    ),
 ]
 PATTERNS = ["--pattern", "next-word", "--pattern", "previous-word"]
 COMMANDS = [  # what docs/speed.md times: as it names them, what they read, and their words
@@ -62,7 +74,10 @@ COMMANDS = [  # what docs/speed.md times: as it names them, what they read, and 
 def startup(runs: int) -> Iterator[str]:
     """A line for each case."""
     for name, words, rival_command, rival, bound in CASES:
-        rivals = {"ours": partial(run_command, [ATTNSCAN, *words]), "theirs": partial(run_command, rival_command)}
+        rivals = {
+            "ours": partial(run_command, [ATTNSCAN, *words]),
+            "theirs": partial(run_command, rival_command),
+        }
         yield row(name, rival, *in_turn(rivals, runs).values(), bound)
 
 
@@ -70,8 +85,12 @@ def command_times(runs: int) -> Iterator[str]:
     """A line for each command of docs/speed.md: the median of its processor time, on one core."""
     yield "| command | reads | processor time |\n| --- | --- | ---: |"
     with tempfile.TemporaryDirectory() as directory:
-        others = "".join(f"We met {count} people.,There were {count} of them.\n" for count in range(16))
-        Path(directory, "others.csv").write_text("sentence_a,sentence_b\n" + others, encoding="utf-8")
+        others = "".join(
+            f"We met {count} people.,There were {count} of them.\n" for count in range(16)
+        )
+        Path(directory, "others.csv").write_text(
+            "sentence_a,sentence_b\n" + others, encoding="utf-8"
+        )
         for name, reads, words in COMMANDS:
             command = [ATTNSCAN, *words, "--model", "bundled"]
             run = partial(run_command, command, directory, OMP_NUM_THREADS="1")
@@ -82,7 +101,9 @@ def command_times(runs: int) -> Iterator[str]:
 def main() -> None:
     """Measure, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival, after one that is not")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="counted runs of each rival, after one that is not"
+    )
     args = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
     times = [f"Processor time on one core, {where}.", "\n".join(command_times(args.runs))]
@@ -97,7 +118,9 @@ def main() -> None:
     _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)
     RESULTS.write_text("\n\n".join(blocks) + "\n" + begins + by_hand, encoding="utf-8")
     head, _, rest = SPEED.read_text(encoding="utf-8").partition(TIMES)
-    SPEED.write_text("\n\n".join([head + TIMES, *times, END + rest.partition(END)[2]]), encoding="utf-8")
+    SPEED.write_text(
+        "\n\n".join([head + TIMES, *times, END + rest.partition(END)[2]]), encoding="utf-8"
+    )
     print("\n".join(rows))
 
 

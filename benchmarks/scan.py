@@ -25,9 +25,9 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedBatch, batches, collate
 from attnscan.inputs.sentence import EncodedInput, Pair
-from attnscan.model.running import side_by_side
+from attnscan.model.running import parallel_map
 from attnscan.model.sources import bundled
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionTap
 from attnscan.scan.local import sum_batch
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -51,16 +51,28 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
         ids = [101, *rng.integers(2000, 29000, length - 3).tolist()]
         ids = [*ids[: length // 2], 102, *ids[length // 2 :], 102]
         sentence = (-1, *[0] * (length // 2 - 1), -1, *[1] * (length - length // 2 - 2), -1)
-        inputs = {"input_ids": ids, "attention_mask": [1] * length, "token_type_ids": [max(0, s) for s in sentence]}
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": [1] * length,
+            "token_type_ids": [max(0, s) for s in sentence],
+        }
         texts = tuple(f"w{id_ % 40}" for id_ in ids)  # so that words repeat
-        made.append(EncodedInput(texts, sentence, tuple(range(length)), nothing, inputs, pair=Pair(" ".join(texts))))
+        made.append(
+            EncodedInput(
+                texts, sentence, tuple(range(length)), nothing, inputs, pair=Pair(" ".join(texts))
+            )
+        )
     return made
 
 
 def random_bert(layers: int = 12, heads: int = 12) -> BertModel:
     """A random BERT with heads of 64 dimensions."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64 * heads, "intermediate_size": 256 * heads, "attn_implementation": "sdpa"}
+    sizes = {
+        "hidden_size": 64 * heads,
+        "intermediate_size": 256 * heads,
+        "attn_implementation": "sdpa",
+    }
     config = BertConfig(num_hidden_layers=layers, num_attention_heads=heads, **sizes)
     return BertModel(config, add_pooling_layer=False).eval()
 
@@ -82,7 +94,7 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     workers = scanner.workers(len(pieces), max(len(one.tokens) for one in inputs))
-    with closing(side_by_side(workers, pieces, partial(sum_batch, scanner))) as scored:
+    with closing(parallel_map(workers, pieces, partial(sum_batch, scanner))) as scored:
         for _ in scored:
             pass
 
@@ -131,7 +143,13 @@ def rows(runs: int) -> Iterator[str]:
             costs = in_turn(rivals, runs)
             yield row(what, forward, costs["scan"], costs["plain"], bound)
             if fast.loaded.scored is not fast.loaded.model:
-                yield row(f"{what}, --dtype bfloat16", forward, costs["bfloat16"], costs["plain"], bound_of_bfloat16)
+                yield row(
+                    f"{what}, --dtype bfloat16",
+                    forward,
+                    costs["bfloat16"],
+                    costs["plain"],
+                    bound_of_bfloat16,
+                )
             yield row(what, "a plain loop", costs["scan"], costs["loop"])
 
 
@@ -142,18 +160,20 @@ def synchronize(device: torch.device, run: Callable[[], object]) -> None:
         torch.cuda.synchronize(device)
 
 
-def score(tap: Tap, batch: EncodedBatch) -> np.ndarray:
+def score(tap: AttentionTap, batch: EncodedBatch) -> np.ndarray:
     """A batch's scores."""
     scorer = Scorer(Targets(batch, PATTERNS))
     tap.run(batch.model_inputs, scorer)
     return scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS]).every_key.score
 
 
-def check(model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype) -> None:
+def check(
+    model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype
+) -> None:
     """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format explains."""
-    with Tap(model.to("cpu", torch.float32)) as tap:
+    with AttentionTap(model.to("cpu", torch.float32)) as tap:
         expected = score(tap, collate(inputs))
-    with Tap(model.to(device, dtype)) as tap:
+    with AttentionTap(model.to(device, dtype)) as tap:
         found = score(tap, collate(inputs).to(device))
     off = float(np.nanmax(np.abs(found - expected)))
     assert off < MOST_OFF.get(dtype, 1e-5), f"scores in {dtype} are off by {off:.1e}"
@@ -168,20 +188,31 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
-    print(f"{machine()}, {chip}, torch {torch.__version__}; {options.tokens:,} tokens a batch, {options.runs} runs\n")
+    print(
+        f"{machine()}, {chip}, torch {torch.__version__}; {options.tokens:,} tokens a batch, {options.runs} runs\n"
+    )
     print("| shape | tokens | format | pairs a second | scan / sdpa | bound |")
     print("| --- | ---: | --- | ---: | ---: | ---: |")
     for shape, length, dtype in product(SHAPES, (128, 512), MOST_OFF):
-        model, inputs = random_bert(*SHAPES[shape]), inputs_of(length, max(1, options.tokens // length))
+        model, inputs = (
+            random_bert(*SHAPES[shape]),
+            inputs_of(length, max(1, options.tokens // length)),
+        )
         check(model, inputs[:2], device, dtype)
         batch = collate(inputs).to(device)
-        with Tap(model) as tap:
+        with AttentionTap(model) as tap:
             rivals = {"scan": partial(score, tap, batch), "plain": partial(plain, model, batch)}
-            costs = in_turn({name: partial(synchronize, device, run) for name, run in rivals.items()}, options.runs)
+            costs = in_turn(
+                {name: partial(synchronize, device, run) for name, run in rivals.items()},
+                options.runs,
+            )
         speed = len(inputs) / statistics.median(cost.wall for cost in costs["scan"])
         ratio, _ = ratios(costs["scan"], costs["plain"])
         name = str(dtype).removeprefix("torch.")
-        print(f"| {shape} | {length} | {name} | {speed:,.0f} | {ratio:.2f} | {BOUND_ON_GPU:.2f} |", flush=True)
+        print(
+            f"| {shape} | {length} | {name} | {speed:,.0f} | {ratio:.2f} | {BOUND_ON_GPU:.2f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

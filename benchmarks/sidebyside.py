@@ -53,10 +53,14 @@ def in_turn(rivals: Mapping[str, Callable[[], object]], runs: int) -> dict[str, 
 def ratios(ours: Sequence[Cost], theirs: Sequence[Cost]) -> tuple[float, float]:
     """Median ratios of neighbouring runs, ours divided by the rival's: wall time, CPU time."""
     pairs = list(zip(ours, theirs, strict=True))
-    return statistics.median(a.wall / b.wall for a, b in pairs), statistics.median(a.cpu / b.cpu for a, b in pairs)
+    return statistics.median(a.wall / b.wall for a, b in pairs), statistics.median(
+        a.cpu / b.cpu for a, b in pairs
+    )
 
 
-def row(what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bound: float | None = None) -> str:
+def row(
+    what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bound: float | None = None
+) -> str:
     """The line of a table that compares two of them."""
     wall, cpu = ratios(ours, theirs)
     return f"| {what} | {rival} | {wall:.2f} | {cpu:.2f} | {'–' if bound is None else f'{bound:.2f}'} |"
@@ -65,6 +69,8 @@ def row(what: str, rival: str, ours: Sequence[Cost], theirs: Sequence[Cost], bou
 def machine() -> str:
     """Where and when, with how much else went on: one line."""
     info = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    models = [line.split(":")[1].strip() for line in info if line.startswith("model name")] or [platform.machine()]
+    models = [line.split(":")[1].strip() for line in info if line.startswith("model name")] or [
+        platform.machine()
+    ]
     cores = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start"
     return f"{datetime.now(UTC).date()}, {models[0]}, {cores}, Python {platform.python_version()}"

@@ -32,7 +32,9 @@ def shipped(count: int | None = None) -> list[tuple[str, str]]:
 def hash_of(*texts: str) -> str:
     """SHA-256 of texts, each behind its length: by that of a pair, and of seed and pair, attnscan sorts and draws."""
     parts = [text.encode() for text in texts]
-    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+    return hashlib.sha256(
+        b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    ).hexdigest()
 
 
 def written(*arguments: str) -> str:
@@ -99,6 +101,8 @@ class Tally:
 
     def __str__(self) -> str:
         bound = f"{self.bound:.0e}{f' ({self.why})' if self.why else ''}"
-        line = f"{self.table:36} {self.numbers:6,} numbers, {self.texts:5,} texts, largest difference "
+        line = (
+            f"{self.table:36} {self.numbers:6,} numbers, {self.texts:5,} texts, largest difference "
+        )
         line += f"{self.largest:.1e}, bound {bound}: {'FAILED' if self.wrong else 'ok'}"
         return "\n".join([line, *(f"    {wrong}" for wrong in self.wrong[:5])])

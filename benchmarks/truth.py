@@ -23,7 +23,20 @@ import coverage_of_intervals
 import torch
 import truth_of_studies as studies
 from by_loops import PATTERNS, Checkpoint, Measures
-from tally import PAIR, ROOT, Pairs, Row, Tally, bundled, command, hash_of, head_of, over, shipped, written
+from tally import (
+    PAIR,
+    ROOT,
+    Pairs,
+    Row,
+    Tally,
+    bundled,
+    command,
+    hash_of,
+    head_of,
+    over,
+    shipped,
+    written,
+)
 from transformers.utils import logging
 from truth_of_labels import labels
 from truth_of_syntax import syntax
@@ -37,16 +50,29 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     one = checkpoint.read(PAIR)
     target, matrices = loops.targets(one, loops.helps(checkpoint, one)), checkpoint.weights(one)
     for special in ("out", "in"):
-        rows = command("classify", *PAIR, *options_of(checkpoint), "--no-related", "--special", special)
-        tally, expected = Tally(f"classify, special {special}"), loops.every_head(one, matrices, target, special)
+        rows = command(
+            "classify", *PAIR, *options_of(checkpoint), "--no-related", "--special", special
+        )
+        tally, expected = (
+            Tally(f"classify, special {special}"),
+            loops.every_head(one, matrices, target, special),
+        )
         tally.same("heads", sorted(map(head_of, rows)), sorted(expected))
         for row in rows:
             layer, head = head_of(row)
             what = f"{layer}-{head}"
             tally.same(f"{what} name", row["name"], f"L{layer}H{head}")
             for pattern in PATTERNS:
-                tally.compare(f"{what} {pattern}", row[pattern], loops.Score([expected[layer, head][pattern]]).mean())
-            tally.row(row, what, entropy=loops.mean_of([loops.entropy(matrices[layer][head][i]) for i in one.words]))
+                tally.compare(
+                    f"{what} {pattern}",
+                    row[pattern],
+                    loops.Score([expected[layer, head][pattern]]).mean(),
+                )
+            tally.row(
+                row,
+                what,
+                entropy=loops.mean_of([loops.entropy(matrices[layer][head][i]) for i in one.words]),
+            )
         yield tally
 
 
@@ -58,11 +84,24 @@ def options_of(checkpoint: Checkpoint) -> tuple[str, ...]:
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Which words of a long input are related, and the scores with them."""
     pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
-    words = ("classify", *pair, "--model", checkpoint.name, "--predictive", "off", "--format", "json")
+    words = (
+        "classify",
+        *pair,
+        "--model",
+        checkpoint.name,
+        "--predictive",
+        "off",
+        "--format",
+        "json",
+    )
     result, of_seed_1 = (json.loads(written(*words, "--seed", seed)) for seed in "01")
     one, tally = checkpoint.read(pair), Tally("classify, related words")
     alike = loops.related(checkpoint, one)
-    tally.same("related words", sorted(map(tuple, result["related"])), sorted((i, j) for i, j in alike if i < j))
+    tally.same(
+        "related words",
+        sorted(map(tuple, result["related"])),
+        sorted((i, j) for i, j in alike if i < j),
+    )
     tally.same("related words by another seed", of_seed_1["related"], result["related"])
     expected = loops.every_head(one, checkpoint.weights(one), loops.targets(one, alike=alike))
     for row in result["heads"]:
@@ -83,11 +122,18 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     tally.same("rows", len(rows), sum(map(len, expected.values())))
     for row in rows:
         query, key = int(row["query"]), int(row["key"])
-        tally.row(row, f"{query} {key}", help=expected[query][key], target=target.get(query, {}).get(key, 0.0))
+        tally.row(
+            row,
+            f"{query} {key}",
+            help=expected[query][key],
+            target=target.get(query, {}).get(key, 0.0),
+        )
     yield tally
 
 
-def score_pairs(checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str) -> dict[str, list[Measures]]:
+def score_pairs(
+    checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str
+) -> dict[str, list[Measures]]:
     """With special tokens out and in; `predictive` for the pairs of `sample`."""
     measures: dict[str, list[Measures]] = {"out": [], "in": []}
     for pair in pairs:
@@ -102,7 +148,9 @@ def score_pairs(checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str) 
 def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
     pairs = shipped(HEADS_PAIRS)
-    hashes = {pair: hash_of("0", *pair) for pair in pairs}  # samples are the first by it; its last bit is the half
+    hashes = {
+        pair: hash_of("0", *pair) for pair in pairs
+    }  # samples are the first by it; its last bit is the half
     sample = sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS]
     by_token = score_pairs(checkpoint, pairs, sample=sample, unit="token")
     by_word = score_pairs(checkpoint, pairs, sample=(), unit="word")
@@ -111,24 +159,38 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     for options, measures in ((token_options, by_token), (word_options, by_word)):
         for special, of_pairs in measures.items():
             tally = Tally(f"heads {' '.join(options[2:4])} --special {special}")
-            _compare_ranking(tally, over(pairs, "heads", "--best", *options, "--special", special), of_pairs, of_pairs)
+            _compare_ranking(
+                tally,
+                over(pairs, "heads", "--best", *options, "--special", special),
+                of_pairs,
+                of_pairs,
+            )
             yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
     halves: tuple[list[Measures], list[Measures]] = [], []
     for pair, of_pair in zip(pairs, by_token["out"], strict=True):
         halves[int(hashes[pair][-1], 16) & 1].append(of_pair)
-    _compare_ranking(tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], halves[0])
+    _compare_ranking(
+        tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], halves[0]
+    )
     yield tally
 
 
-def _compare_ranking(tally: Tally, rows: list[Row], scored: list[Measures], ranked: list[Measures]) -> None:
+def _compare_ranking(
+    tally: Tally, rows: list[Row], scored: list[Measures], ranked: list[Measures]
+) -> None:
     """The rows of heads by their scores over some pairs, ranked by the same or others."""
     for pattern in PATTERNS:
         rows_of = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in rows_of]
         tally.same(f"{pattern} heads", sorted(order), sorted(scored[0]))
-        scores = {head: loops.Score([of_pair[head][pattern] for of_pair in scored]) for head in order}
-        by = {head: loops.Score([of_pair[head][pattern] for of_pair in ranked]).mean() for head in order}
+        scores = {
+            head: loops.Score([of_pair[head][pattern] for of_pair in scored]) for head in order
+        }
+        by = {
+            head: loops.Score([of_pair[head][pattern] for of_pair in ranked]).mean()
+            for head in order
+        }
         have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
         ranks = [str(place) if place <= have else "" for place in range(1, len(order) + 1)]
         tally.same(f"{pattern} ranks", [row["rank"] for row in rows_of], ranks)
@@ -138,7 +200,12 @@ def _compare_ranking(tally: Tally, rows: list[Row], scored: list[Measures], rank
             score = scores[head]
             low, high = score.interval
             expected = {name: getattr(score, name) for name in ("above_chance", "se", "n", "pairs")}
-            expected |= {"score": score.mean(), "chance": score.mean("chance"), "low": low, "high": high}
+            expected |= {
+                "score": score.mean(),
+                "chance": score.mean("chance"),
+                "low": low,
+                "high": high,
+            }
             tally.row(row, f"{pattern} {head}", **expected)
 
 
@@ -159,9 +226,18 @@ TABLES = {
 def main() -> int:
     """Print a line for each table, then how often intervals hold."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"])
-    parser.add_argument("--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs")
-    parser.add_argument("--population", type=Path, default=ROOT / "examples" / "pairs.csv", help="pairs for coverage")
+    parser.add_argument(
+        "--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"]
+    )
+    parser.add_argument(
+        "--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs"
+    )
+    parser.add_argument(
+        "--population",
+        type=Path,
+        default=ROOT / "examples" / "pairs.csv",
+        help="pairs for coverage",
+    )
     options = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

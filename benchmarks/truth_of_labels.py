@@ -98,11 +98,27 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The label of every head on one input, and over all pairs that attnscan ships, by every reading."""
     one = checkpoint.read(PAIR)
     for by, special in READINGS:
-        options = ("--model", checkpoint.name, "--no-related", "--predictive", "off", "--by", by, "--special", special)
+        options = (
+            "--model",
+            checkpoint.name,
+            "--no-related",
+            "--predictive",
+            "off",
+            "--by",
+            by,
+            "--special",
+            special,
+        )
         title = f"labels by {by}, special {special}"
-        rows, words = command("classify", *PAIR, *options), list(_measure_words(checkpoint, one, by, special))
+        rows, words = (
+            command("classify", *PAIR, *options),
+            list(_measure_words(checkpoint, one, by, special)),
+        )
         yield from _compare(f"classify, {title}", rows, words, special, of_pairs=False)
-        rows, pairs = over(shipped(), "heads", *options), _measure_pairs(checkpoint, shipped(), by, special)
+        rows, pairs = (
+            over(shipped(), "heads", *options),
+            _measure_pairs(checkpoint, shipped(), by, special),
+        )
         yield from _compare(f"heads, {title}", rows, pairs, special, of_pairs=True)
 
 
@@ -131,12 +147,20 @@ def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
 def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, torch.Tensor]]:
     """Every head's weights [query, key], and the keys' values once they are projected [key, hidden]."""
     output, found = checkpoint.run(one.inputs, output_hidden_states=True), {}
-    layers = zip(checkpoint.network.encoder.layer, output.attentions, output.hidden_states, strict=False)
+    layers = zip(
+        checkpoint.network.encoder.layer, output.attentions, output.hidden_states, strict=False
+    )
     for number, (layer, weights, states) in enumerate(layers):
-        size, values = layer.attention.self.attention_head_size, layer.attention.self.value(states[0])
+        size, values = (
+            layer.attention.self.attention_head_size,
+            layer.attention.self.value(states[0]),
+        )
         for head in range(weights.shape[1]):
             span = slice(head * size, (head + 1) * size)
-            found[number, head] = weights[0, head], values[:, span] @ layer.attention.output.dense.weight[:, span].T
+            found[number, head] = (
+                weights[0, head],
+                values[:, span] @ layer.attention.output.dense.weight[:, span].T,
+            )
     return found
 
 
@@ -151,11 +175,22 @@ def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
 
 def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) -> Iterator[Unit]:
     """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
-    words, ids, names, target = one.words, one.inputs["input_ids"], names_of(special), targets_of(one)
+    words, ids, names, target = (
+        one.words,
+        one.inputs["input_ids"],
+        names_of(special),
+        targets_of(one),
+    )
     matrices, frequent = _read_heads(checkpoint, one, by), frequent_ids(checkpoint)
     keys = words if special == "out" else list(range(len(one.sentence)))
-    kinds = {j: "frequent" if ids[j] in frequent else "rare" for j in words if ids[j] in frequent or one.content[j]}
-    patterns = [by_query(one, matrix, target, special, lengths) for matrix, lengths in matrices.values()]
+    kinds = {
+        j: "frequent" if ids[j] in frequent else "rare"
+        for j in words
+        if ids[j] in frequent or one.content[j]
+    }
+    patterns = [
+        by_query(one, matrix, target, special, lengths) for matrix, lengths in matrices.values()
+    ]
     weights = np.array([matrix for matrix, _ in matrices.values()])[:, words][:, :, keys]
     rows = weights / weights.sum(-1, keepdims=True)  # Shape: [head, word, key]
     rows_of_others = (rows.sum(1, keepdims=True) - rows) / max(1, len(words) - 1)
@@ -163,12 +198,16 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
     chance = lengths / lengths.sum(-1, keepdims=True)  # Shape: [head, key]
     for place, i in enumerate(words):
         classes = [{class_of(one, i, j), kinds.get(j)} for j in keys]
-        belongs = np.array([[not of_key.isdisjoint(CANDIDATES[name]) for name in names] for of_key in classes])
+        belongs = np.array(
+            [[not of_key.isdisjoint(CANDIDATES[name]) for name in names] for of_key in classes]
+        )
         row = rows[:, place]
         on = row @ belongs
         on[:, names.index("even")] = np.minimum(row, 1 / len(keys)).sum(-1)
         on[:, names.index("same-keys")] = np.minimum(row, rows_of_others[:, place]).sum(-1)
-        measured = [[astuple(queries[p].get(i, Measured())) for p in PATTERNS] for queries in patterns]
+        measured = [
+            [astuple(queries[p].get(i, Measured())) for p in PATTERNS] for queries in patterns
+        ]
         yield Unit(1, np.array(measured), on, chance @ belongs)
 
 
@@ -225,7 +264,9 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
     habits = means.best(means.above & means.sure(units) if of_pairs else means.above)
     first = [_name(whole, special, head, habits[head]) for head in heads]
     holds, same = np.zeros(len(heads)), np.zeros(len(heads))
-    for _ in range(RESAMPLES):  # as many units as there are, drawn with replacement, as attnscan draws them
+    for _ in range(
+        RESAMPLES
+    ):  # as many units as there are, drawn with replacement, as attnscan draws them
         resample = add_up(units, rng.multinomial(count, np.full(count, 1 / count)).astype(float))
         again = Means(resample, special)
         best = again.best(again.above)
@@ -237,18 +278,34 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
         label, among, _ = _name(whole, special, head, habits[head])
         share = average = NAN
         if among in PATTERNS and followed(scores[head], special):
-            share, average = scores[head][among].mean(), mean_of([of_head[among].mean() for of_head in scores])
+            share, average = (
+                scores[head][among].mean(),
+                mean_of([of_head[among].mean() for of_head in scores]),
+            )
         elif among:
-            share, average = (float(of[means.names.index(among)]) for of in (means.share[head], means.average))
-        rest_on = [unit for unit in units if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]]
+            share, average = (
+                float(of[means.names.index(among)]) for of in (means.share[head], means.average)
+            )
+        rest_on = [
+            unit
+            for unit in units
+            if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]
+        ]
         # a habit's label rests on every unit, whatever its name
-        stays = same[head] / RESAMPLES if label and len(units if first[head][2] else rest_on) >= 5 else NAN
+        stays = (
+            same[head] / RESAMPLES
+            if label and len(units if first[head][2] else rest_on) >= 5
+            else NAN
+        )
         does.append(Does(label, among, share, average, stays))
     return does
 
 
 def _scores(unit: Unit, head: int) -> dict[str, Score]:
-    return {p: Score([Measured(*sums)]) for p, sums in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)}
+    return {
+        p: Score([Measured(*sums)])
+        for p, sums in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)
+    }
 
 
 def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bool]:
@@ -261,9 +318,14 @@ def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bo
     return among, among, not pattern and habit >= 0
 
 
-def _compare(table: str, rows: list[Row], units: Sequence[Unit], special: str, *, of_pairs: bool) -> Iterator[Tally]:
+def _compare(
+    table: str, rows: list[Row], units: Sequence[Unit], special: str, *, of_pairs: bool
+) -> Iterator[Tally]:
     """What a table says that each head does beside what these units say."""
-    tally, stay = Tally(table), Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
+    tally, stay = (
+        Tally(table),
+        Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn"),
+    )
     expected = _decide(units, special, of_pairs=of_pairs)
     tally.same("heads", len(rows), len(expected))
     for row in rows:

@@ -26,13 +26,18 @@ Scores = dict[Head, dict[str, loops.Score]]
 def score_heads(checkpoint: Checkpoint, pairs: Pairs) -> Scores:
     """Every head's scores among words; `predictive` is not asked for."""
     inputs = [checkpoint.read(pair) for pair in pairs]
-    return gather_scores([loops.every_head(one, checkpoint.weights(one), loops.targets(one)) for one in inputs])
+    return gather_scores(
+        [loops.every_head(one, checkpoint.weights(one), loops.targets(one)) for one in inputs]
+    )
 
 
 def gather_scores(of_pairs: Sequence[Measures]) -> Scores:
     """Every head's scores, from its sums in every pair."""
     return {
-        head: {pattern: loops.Score([heads[head][pattern] for heads in of_pairs]) for pattern in PATTERNS}
+        head: {
+            pattern: loops.Score([heads[head][pattern] for heads in of_pairs])
+            for pattern in PATTERNS
+        }
         for head in of_pairs[0]
     }
 
@@ -60,11 +65,17 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
         group = next(number for number, places in enumerate(groups, 1) if place in places)
         tally.same(f"{what} group", int(row["group"]), group)
         for axis, column in enumerate("xy"):  # an axis may point either way
-            tally.compare(f"{what} {column}", row[column].removeprefix("'").removeprefix("-"), points[place, axis])
+            tally.compare(
+                f"{what} {column}",
+                row[column].removeprefix("'").removeprefix("-"),
+                points[place, axis],
+            )
     yield tally
 
 
-def _measure_divergences(checkpoint: Checkpoint, pairs: Pairs) -> dict[tuple[Head, Head], loops.Score]:
+def _measure_divergences(
+    checkpoint: Checkpoint, pairs: Pairs
+) -> dict[tuple[Head, Head], loops.Score]:
     """Jensen-Shannon divergences of rows among words, summed over a pair's words."""
     found: dict[tuple[Head, Head], list[loops.Measured]] = {}
     for pair in pairs:
@@ -106,18 +117,29 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for values in other.network.parameters():
-                values += 0.2 * values.std(correction=0) * torch.randn(values.shape, generator=generator)
+                values += (
+                    0.2 * values.std(correction=0) * torch.randn(values.shape, generator=generator)
+                )
         other.network.save_pretrained(directory)
         other.tokenizer.save_pretrained(directory)
         rows = over(pairs, "compare", checkpoint.name, directory)
     ours, theirs = score_heads(checkpoint, pairs), score_heads(other, pairs)
     does_a, does_b = label_heads(checkpoint, pairs), label_heads(other, pairs)
-    scores = [(ours[head_of(row)][row["pattern"]], theirs[head_of(row)][row["pattern"]]) for row in rows]
+    scores = [
+        (ours[head_of(row)][row["pattern"]], theirs[head_of(row)][row["pattern"]]) for row in rows
+    ]
     p = [_test_difference(a, b) for a, b in scores]
     tally.same("rows", len(rows), len(ours) * (len(PATTERNS) - 1))  # `predictive` is not compared
-    for row, (a, b), p_value, rate in zip(rows, scores, p, loops.false_discovery_rates(p), strict=True):
+    for row, (a, b), p_value, rate in zip(
+        rows, scores, p, loops.false_discovery_rates(p), strict=True
+    ):
         head, difference = head_of(row), b.mean() - a.mean()
-        expected = {"score_a": a.mean(), "score_b": b.mean(), "difference": difference, "se": a.se_beside(b)}
+        expected = {
+            "score_a": a.mean(),
+            "score_b": b.mean(),
+            "difference": difference,
+            "se": a.se_beside(b),
+        }
         expected |= {"n": a.n, "pairs": a.pairs, "p": p_value, "fdr": rate}
         tally.row(row, f"{head} {row['pattern']}", **expected)
         tally.same(f"{head} label_a", row["label_a"], does_a[head].label)
@@ -143,7 +165,10 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     intact = [_run_without(checkpoint, one, ()) for one in inputs]
     falls = np.array(  # Shape: [the set that is tested, then controls; pair]
         [
-            [cosine(_run_without(checkpoint, one, heads), vector) for one, vector in zip(inputs, intact, strict=True)]
+            [
+                cosine(_run_without(checkpoint, one, heads), vector)
+                for one, vector in zip(inputs, intact, strict=True)
+            ]
             for heads in (SWITCHED_OFF, *_draw_controls())
         ]
     )
@@ -160,7 +185,12 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
         "overlap": 0.0,
     }
     expected |= {"se": math.sqrt(effect.se**2 + by_draw), "n": len(pairs), "pairs": len(pairs)}
-    expected |= {"controls": CONTROLS, "spread": math.sqrt(variance), "rank": rank, "p": rank / (CONTROLS + 1)}
+    expected |= {
+        "controls": CONTROLS,
+        "spread": math.sqrt(variance),
+        "rank": rank,
+        "p": rank / (CONTROLS + 1),
+    }
     tally.row(row, named, **expected)
     yield tally
 
@@ -174,7 +204,9 @@ def _draw_controls() -> list[tuple[Head, ...]]:
         return layer, others[generator.permutation(len(others))[0]]
 
     found = [tuple(drawn(*head) for head in SWITCHED_OFF) for _ in range(CONTROLS)]
-    assert len(set(found)) == CONTROLS, "take another number of draws: attnscan draws again what it has drawn before"
+    assert len(set(found)) == CONTROLS, (
+        "take another number of draws: attnscan draws again what it has drawn before"
+    )
     return found
 
 
@@ -203,14 +235,22 @@ Change = Callable[[Input], list[dict[str, list[int]]]]
 
 def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
     """The words' positions among themselves, as attnscan draws them: by seed, number and the input's token ids."""
-    drawn = np.random.default_rng([seed, number, *one.inputs["input_ids"]]).permutation(one.words).tolist()
+    drawn = (
+        np.random.default_rng([seed, number, *one.inputs["input_ids"]])
+        .permutation(one.words)
+        .tolist()
+    )
     return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
 
 
 CHANGES: dict[str, Change] = {
-    "positions_shuffled": lambda one: [{"position_ids": _shuffle(one, number)} for number in range(SHUFFLES)],
+    "positions_shuffled": lambda one: [
+        {"position_ids": _shuffle(one, number)} for number in range(SHUFFLES)
+    ],
     "segments_zeroed": lambda one: [{"token_type_ids": [0] * len(one.text)}],
-    "segments_swapped": lambda one: [{"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}],
+    "segments_swapped": lambda one: [
+        {"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}
+    ],
 }
 """The inputs that replace a model's own, by column; several where they are drawn."""
 
@@ -221,7 +261,10 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     rows = over(pairs, "explain", "all", "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     targets = [loops.targets(one) for one in inputs]
-    plain = [loops.every_head(one, checkpoint.weights(one), rows) for one, rows in zip(inputs, targets, strict=True)]
+    plain = [
+        loops.every_head(one, checkpoint.weights(one), rows)
+        for one, rows in zip(inputs, targets, strict=True)
+    ]
     scores, does = gather_scores(plain), label_heads(checkpoint, pairs)
     scores_by_change = {}
     for column, change in CHANGES.items():
@@ -234,13 +277,24 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         head, pattern = head_of(row), row["pattern"]
         score, among = scores[head][pattern], does[head].among_words
         tally.same(f"{head} label", row["label"], does[head].label)
-        nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
+        nearest = max(
+            PATTERNS,
+            key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1),
+        )
         tally.same(f"{head} pattern", pattern, among if among in PATTERNS else nearest)
-        expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
+        expected = {
+            "score": score.mean(),
+            "chance": score.mean("chance"),
+            "above_chance": score.above_chance,
+        }
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
         for name, changed_scores in scores_by_change.items():
             changed = changed_scores[head][pattern]
-            expected |= {name: changed.mean(), f"{name}_se": changed.se, f"{name}_fall_se": score.se_beside(changed)}
+            expected |= {
+                name: changed.mean(),
+                f"{name}_se": changed.se,
+                f"{name}_fall_se": score.se_beside(changed),
+            }
         expected |= explain_neurons(
             inputs, [rows[pattern] for rows in targets], [of_heads[head] for of_heads in vectors]
         )
@@ -248,12 +302,18 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-def _measure_changed(checkpoint: Checkpoint, one: Input, rows: loops.Rows, plain: Measures, change: Change) -> Measures:
+def _measure_changed(
+    checkpoint: Checkpoint, one: Input, rows: loops.Rows, plain: Measures, change: Change
+) -> Measures:
     """The weights again, by the queries that count unchanged; of a change that is drawn, by their mean over draws."""
     # Where a query has no weight left for words, its score is 0
-    draws = [loops.every_head(one, checkpoint.weights(one, **changed), rows) for changed in change(one)]
+    draws = [
+        loops.every_head(one, checkpoint.weights(one, **changed), rows) for changed in change(one)
+    ]
     times = [1 / len(draws)] * len(draws)
-    means = {h: {p: loops.added([draw[h][p] for draw in draws], times) for p in PATTERNS} for h in plain}
+    means = {
+        h: {p: loops.added([draw[h][p] for draw in draws], times) for p in PATTERNS} for h in plain
+    }
     return {h: {p: replace(means[h][p], n=plain[h][p].n) for p in PATTERNS} for h in plain}
 
 
@@ -263,14 +323,20 @@ def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
     with torch.inference_mode():
         states = checkpoint.run(one.inputs, output_hidden_states=True).hidden_states
         for number, layer in enumerate(checkpoint.network.encoder.layer):
-            both = (getattr(layer.attention.self, name)(states[number][0]) for name in ("query", "key"))
-            query, key = (part.view(len(part), 12, -1).transpose(0, 1).double().numpy() for part in both)
+            both = (
+                getattr(layer.attention.self, name)(states[number][0]) for name in ("query", "key")
+            )
+            query, key = (
+                part.view(len(part), 12, -1).transpose(0, 1).double().numpy() for part in both
+            )
             found |= {(number, head): (query[head], key[head]) for head in range(12)}
     return found
 
 
 def explain_neurons(
-    inputs: Sequence[Input], targets: Sequence[Mapping[int, Mapping[int, float]]], vectors: Sequence[Vectors]
+    inputs: Sequence[Input],
+    targets: Sequence[Mapping[int, Mapping[int, float]]],
+    vectors: Sequence[Vectors],
 ) -> dict[str, float]:
     """Effective neurons, stability and sign agreement of one head on one pattern."""
     effective, overlaps, agree = list[float](), list[float](), list[bool]()
@@ -278,16 +344,24 @@ def explain_neurons(
         strongest = {}
         for i, target in target_of.items():
             elsewhere = [j for j in range(len(one.text)) if j not in target]
-            contrast = queries[i] * (keys[list(target)].mean(0) - keys[elsewhere].mean(0)) / math.sqrt(len(queries[i]))
+            contrast = (
+                queries[i]
+                * (keys[list(target)].mean(0) - keys[elsewhere].mean(0))
+                / math.sqrt(len(queries[i]))
+            )
             effective.append(np.abs(contrast).sum() ** 2 / (contrast**2).sum())
             top = np.argsort(-np.abs(contrast), kind="stable")[:4]
             strongest[i] = set(top)
             inside = [j for j in one.words if one.sentence[j] == one.sentence[i]]
             across = [j for j in one.words if one.sentence[j] != one.sentence[i]]
             if across:
-                products = [queries[i, top] @ keys[places].mean(0)[top] for places in (inside, across)]
+                products = [
+                    queries[i, top] @ keys[places].mean(0)[top] for places in (inside, across)
+                ]
                 agree.append(products[0] > 0 > products[1])
-        overlaps += [len(a & b) / len(a | b) for a, b in itertools.combinations(strongest.values(), 2)]
+        overlaps += [
+            len(a & b) / len(a | b) for a, b in itertools.combinations(strongest.values(), 2)
+        ]
     return {
         "effective_neurons": loops.mean_of(effective),
         "stability": loops.mean_of(overlaps),

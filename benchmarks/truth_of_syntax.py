@@ -15,9 +15,13 @@ import pandas as pd
 from by_loops import Checkpoint, merged
 from tally import ROOT, Tally, command, hash_of, head_of
 
-TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
+TREEBANK = Path(
+    os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu")
+)
 COUNT, FEWEST, LEAST_LEFT = 60, 30, 1e-6
-TAGS = tuple("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
+TAGS = tuple(
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
+)  # noqa: SIM905
 RULES = [(what, sign) for what in (*range(1, 11), *TAGS) for sign in (-1, 1)]
 Key = tuple[str, str]
 
@@ -29,7 +33,9 @@ class Tree:
         self.text = next(line[len("# text = ") :] for line in block if line.startswith("# text = "))
         rows = [line.split("\t") for line in block if line[:1].isdecimal()]
         words = [row for row in rows if row[0].isdecimal()]
-        joined = {int(row[0].split("-")[0]): row for row in rows if "-" in row[0]}  # such as "4-5 don't"
+        joined = {
+            int(row[0].split("-")[0]): row for row in rows if "-" in row[0]
+        }  # such as "4-5 don't"
         self.upos, self.relation = [c[3] for c in words], [c[7] for c in words]
         self.head = [int(c[6]) - 1 if c[6] != "0" else None for c in words]
         self.document, self.spans, at, i = document, list[tuple[int, int]](), 0, 0
@@ -70,17 +76,24 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
         return
     texts, read, document = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT], [], ""
     for block in (text.split("\n") for text in texts):
-        document = next((line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")), document)
+        document = next(
+            (line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")),
+            document,
+        )
         read.append(Tree(block, document))
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "sixty.conllu"
         path.write_text("\n\n".join(texts) + "\n\n", encoding="utf-8")
-        rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in")
+        rows = command(
+            "syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in"
+        )
     known = [(tree, *_by_words(checkpoint, tree)) for tree in read]
     rules = _rules(read)
     tally = Tally("syntax: every row of every head")
     for layer, head in sorted({head_of(row) for row in rows}):
-        expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], rules)
+        expected = _of_head(
+            [(tree, even, attention[layer][head]) for tree, even, attention in known], rules
+        )
         for row in (row for row in rows if head_of(row) == (layer, head)):
             key = row["relation"], row["direction"]
             for name, value in expected[key].items():
@@ -93,7 +106,9 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     """Even attention and, by layer and head, attention between words; [word, word], and what special tokens get."""
     encoding = checkpoint.tokenizer(tree.text, return_offsets_mapping=True)
     owner = []
-    for (first, last), special in zip(encoding.pop("offset_mapping"), encoding.sequence_ids(0), strict=True):
+    for (first, last), special in zip(
+        encoding.pop("offset_mapping"), encoding.sequence_ids(0), strict=True
+    ):
         shared = [min(last, b) - max(first, a) for a, b in tree.spans]
         owner.append(-1 if special is None or max(shared) <= 0 else shared.index(max(shared)))
     pieces = [[i for i, word in enumerate(owner) if word == w] for w in range(len(tree.spans))]
@@ -118,7 +133,11 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
             for number, rule in enumerate(RULES):
                 counts[1 - tree.half, row][number] += pointed(tree.upos, query, *rule) in targets
     rows, numbers = {row for _, row in counts}, range(len(RULES))
-    return {(half, row): RULES[max(numbers, key=counts[half, row].__getitem__)] for row in rows for half in (0, 1)}
+    return {
+        (half, row): RULES[max(numbers, key=counts[half, row].__getitem__)]
+        for row in rows
+        for half in (0, 1)
+    }
 
 
 def _of_head(known, rules):  # type: ignore[no-untyped-def]
@@ -128,12 +147,25 @@ def _of_head(known, rules):  # type: ignore[no-untyped-def]
         for row, q, targets in tree.items():
             seen = max((k for k in range(len(a)) if k != q), key=lambda k, weights=a[q]: weights[k])
             weight, left = sum(a[q][k] for k in targets), sum(a[q])
-            item = {"row": row, "document": tree.document, "sentence": number, "accuracy": float(seen in targets)}
-            item |= {"rule_accuracy": float(pointed(tree.upos, q, *rules[tree.half, row]) in targets), "weight": weight}
+            item = {
+                "row": row,
+                "document": tree.document,
+                "sentence": number,
+                "accuracy": float(seen in targets),
+            }
+            item |= {
+                "rule_accuracy": float(pointed(tree.upos, q, *rules[tree.half, row]) in targets),
+                "weight": weight,
+            }
             item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}
             items.append(item | {"chance": sum(even[q][k] for k in targets)})
-    found = {row: _numbers(frame.drop(columns="row")) for row, frame in pd.DataFrame(items).groupby("row")}
-    right, links = map(sum, zip(*(linked(tree.upos, tree.head, a) for tree, _, a in known), strict=True))
+    found = {
+        row: _numbers(frame.drop(columns="row"))
+        for row, frame in pd.DataFrame(items).groupby("row")
+    }
+    right, links = map(
+        sum, zip(*(linked(tree.upos, tree.head, a) for tree, _, a in known), strict=True)
+    )
     return found | {("uuas", ""): {"uuas": right / links}}
 
 
@@ -150,12 +182,16 @@ def _numbers(items: pd.DataFrame) -> dict[str, float]:
     return {"n": len(items), "sentences": items["sentence"].nunique(), **numbers}
 
 
-def linked(upos: Sequence[str], head: Sequence[int | None], a: Sequence[Sequence[float]]) -> tuple[int, int]:
+def linked(
+    upos: Sequence[str], head: Sequence[int | None], a: Sequence[Sequence[float]]
+) -> tuple[int, int]:
     """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out."""
     nodes = [w for w in range(len(a)) if upos[w] != "PUNCT"]
     group, right = {w: w for w in nodes}, 0
     gold = {frozenset((w, head[w])) for w in nodes if head[w] in group}
-    for _, i, j in sorted(((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True):
+    for _, i, j in sorted(
+        ((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True
+    ):
         if group[i] != group[j]:
             old = group[j]
             group = {w: group[i] if of == old else of for w, of in group.items()}

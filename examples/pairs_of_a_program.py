@@ -35,6 +35,8 @@ print(f"head {best.layer}-{best['head']} looks at the next word least in {lowest
 rows = FRAME.dropna().to_dict("records")  # as json.loads gives them, line by line
 chunks = (FRAME[start : start + 4].dropna() for start in range(0, len(FRAME), 4))
 for pairs in (rows, chunks):
-    again = attnscan.heads(pairs, columns=["sentence_a", "sentence_b"], model=MODEL, predictive="off")
+    again = attnscan.heads(
+        pairs, columns=["sentence_a", "sentence_b"], model=MODEL, predictive="off"
+    )
     same = (again.label == ranking.label).all()
     print(f"{type(pairs).__name__}: {again.signature.pairs_read} pairs, the same labels: {same}")

@@ -20,13 +20,24 @@ def of_layers(files: list[str], *options: str) -> pd.DataFrame:
     """The delimiters' share and its standard error. One row a layer, and one for all."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.parquet"
-        command = [sys.executable, "-m", "attnscan", "heads", "--pattern", "delimiter", "--per-pair", str(path)]
+        command = [
+            sys.executable,
+            "-m",
+            "attnscan",
+            "heads",
+            "--pattern",
+            "delimiter",
+            "--per-pair",
+            str(path),
+        ]
         pairs = [f"--pairs={file}" for file in files]
         subprocess.run([*command, *pairs, *options], check=True, stdout=subprocess.DEVNULL)
         rows = pd.read_parquet(path, columns=["pair", "layer", "score", "n"])
     rows["weight"] = rows["score"] * rows["n"]
     layers = {str(layer): part for layer, part in rows.groupby("layer")} | {"all": rows}
-    return pd.DataFrame({name: share(part.groupby("pair")[["weight", "n"]].sum()) for name, part in layers.items()}).T
+    return pd.DataFrame(
+        {name: share(part.groupby("pair")[["weight", "n"]].sum()) for name, part in layers.items()}
+    ).T
 
 
 def share(pairs: pd.DataFrame) -> pd.Series:
@@ -43,7 +54,11 @@ def main() -> None:
     print("| layer | looked at | ± | carried | ± |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for layer in by_weight.index:
-        numbers = [f"{table.loc[layer, name]:.3f}" for table in (by_weight, carried) for name in ("share", "se")]
+        numbers = [
+            f"{table.loc[layer, name]:.3f}"
+            for table in (by_weight, carried)
+            for name in ("share", "se")
+        ]
         print(f"| {layer} | {' | '.join(numbers)} |")
 
 

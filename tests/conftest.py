@@ -35,7 +35,9 @@ from attnscan.scan import scanner  # noqa: E402
 torch.set_num_threads(1)  # should something have imported it before
 # A busy machine is no fault of what is tested: no example has a deadline
 settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("all"), max_examples=ALL // 4)  # what `make test` asks for
+settings.register_profile(
+    "quick", settings.get_profile("all"), max_examples=ALL // 4
+)  # what `make test` asks for
 settings.load_profile("all")
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -86,7 +88,9 @@ def _loaded_models() -> Iterator[LoadedModels]:
 
 
 @pytest.fixture(autouse=True)
-def _models_are_as_they_were(request: pytest.FixtureRequest, _loaded_models: LoadedModels) -> Iterator[None]:
+def _models_are_as_they_were(
+    request: pytest.FixtureRequest, _loaded_models: LoadedModels
+) -> Iterator[None]:
     """No test leaves a hook, another attention or another weight in a model that the next one gets."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("loads_anew"):
@@ -143,7 +147,10 @@ def attention(article: attnscan.HeadScores) -> Any:
 @pytest.fixture(scope="session")
 def ranking() -> attnscan.HeadScores:
     """Twelve pairs by the bundled model, with labels by weight and by what heads carry, and profiles by weight."""
-    pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
+    pairs = [
+        (f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.")
+        for i in range(12)
+    ]
     return attnscan.heads(pairs, model="bundled", predictive="off")
 
 

@@ -37,30 +37,54 @@ def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() 
 
 def test_no_module_has_the_name_of_what_is_offered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(attnscan.__path__)}
-    assert modules & set(attnscan.__all__) == {"__version__"}  # set after that module is imported, and so a text
+    assert modules & set(attnscan.__all__) == {
+        "__version__"
+    }  # set after that module is imported, and so a text
     assert isinstance(attnscan.__version__, str)
     with pytest.raises(AttributeError, match="has no attribute 'clasify'"):
         attnscan.clasify  # noqa: B018
     assert importlib.import_module("attnscan.scan.scanner")
 
 
-def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: HeadScores) -> None:
+def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(
+    article: HeadScores,
+) -> None:
     *_, frame = ET.fromstring(f"<div>{article._repr_html_()}</div>").iter("iframe")
     # not allow-same-origin: it cannot reach the notebook
     assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"
     page = frame.attrib["srcdoc"]
-    assert page.startswith("<!doctype html>") and "Content-Security-Policy" in page and len(page) < 1_000_000
+    assert (
+        page.startswith("<!doctype html>")
+        and "Content-Security-Policy" in page
+        and len(page) < 1_000_000
+    )
 
 
 def test_the_view_escapes_what_comes_from_outside(article: HeadScores) -> None:
-    hostile = ('<script>alert("1")</script>', "<img onerror=x>", "a&b", '"', "\x1b[31m", "\u202eabc", "שלום", "\ufffe")
+    hostile = (
+        '<script>alert("1")</script>',
+        "<img onerror=x>",
+        "a&b",
+        '"',
+        "\x1b[31m",
+        "\u202eabc",
+        "שלום",
+        "\ufffe",
+    )
     units = (*hostile, *article.units[len(hostile) :])
     shown = replace(
-        article, attention=None, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",)
+        article,
+        attention=None,
+        units=units,
+        signature=replace(article.signature, model="<b>'\"&"),
+        notes=("<i>",),
     )
     root = ET.fromstring(heads_html(shown))
     text = "".join(root.itertext())
-    assert all(part in text for part in (*hostile[:4], r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe", "<b>'\"&", "<i>"))
+    assert all(
+        part in text
+        for part in (*hostile[:4], r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe", "<b>'\"&", "<i>")
+    )
     assert {element.tag for element in root.iter()} == {"pre", "span"}
 
 
@@ -72,7 +96,12 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells)  # they would go stale
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path))
-    data = [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
+    data = [
+        output["data"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "data" in output
+    ]
     assert {"text/html", "image/svg+xml"} <= {kind for shown in data for kind in shown}
     assert "the previous word" in data[0]["text/html"] and "0-2 1.00" in data[0]["text/html"]
 

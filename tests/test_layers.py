@@ -34,9 +34,31 @@ PUBLIC = {"attnscan", "attnscan.__main__"}
 NO_TORCH = {
     f"attnscan.{name}"
     for name in (
-        *("__version__", "cli", "errors", "results", "text", "views", "model.sources", "scan.options"),
-        *("inputs.annotations", "inputs.encode", "inputs.files", "inputs.read", "inputs.records", "inputs.sentence"),
-        *("inputs.weights", "scan.per_pair", "scoring.blocks", "scoring.patterns", "scoring.labels"),
+        *(
+            "__version__",
+            "cli",
+            "errors",
+            "results",
+            "text",
+            "views",
+            "model.sources",
+            "scan.options",
+        ),
+        *(
+            "inputs.annotations",
+            "inputs.encode",
+            "inputs.files",
+            "inputs.read",
+            "inputs.records",
+            "inputs.sentence",
+        ),
+        *(
+            "inputs.weights",
+            "scan.per_pair",
+            "scoring.blocks",
+            "scoring.patterns",
+            "scoring.labels",
+        ),
     )
 }
 """Packages and modules that work where there is neither torch nor transformers."""
@@ -59,15 +81,23 @@ def _in_room(room: str) -> set[str]:
 def test_rooms_import_only_what_lies_below_them() -> None:
     rooms = {room for layer in LAYERS for room in ([layer] if isinstance(layer, str) else layer)}
     assert {_room(name) for name in MODULES - PUBLIC} == rooms
-    assert GRAPH.find_illegal_dependencies_for_layers(layers=LAYERS, containers={"attnscan"}) == set()
-    upside_down = GRAPH.find_illegal_dependencies_for_layers(layers=LAYERS[::-1], containers={"attnscan"})
+    assert (
+        GRAPH.find_illegal_dependencies_for_layers(layers=LAYERS, containers={"attnscan"}) == set()
+    )
+    upside_down = GRAPH.find_illegal_dependencies_for_layers(
+        layers=LAYERS[::-1], containers={"attnscan"}
+    )
     assert len(upside_down) > 20  # a control
     users = set().union(*(GRAPH.find_modules_that_directly_import(name) for name in PUBLIC))
     assert users <= _in_room("cli") | PUBLIC  # the command line calls the library as programs do
 
 
 def test_views_look_at_results_alone() -> None:
-    below = {"attnscan.scoring.patterns", "attnscan.scoring.cross", "attnscan.model.sources"}  # the last for typing
+    below = {
+        "attnscan.scoring.patterns",
+        "attnscan.scoring.cross",
+        "attnscan.model.sources",
+    }  # the last for typing
     for name in _in_room("views"):
         for other in _imported_by(name) - below:
             assert _room(other) in ("views", "results", "errors", "text"), f"{name} -> {other}"
@@ -75,11 +105,15 @@ def test_views_look_at_results_alone() -> None:
 
 def test_the_library_alone_knows_the_server_by_a_name_that_is_looked_up() -> None:
     """So that all others run where nothing of its extra is installed."""
-    users = {name for name in MODULES if any(_room(other) == "server" for other in _imported_by(name))}
+    users = {
+        name for name in MODULES if any(_room(other) == "server" for other in _imported_by(name))
+    }
     assert users - _in_room("server") == {"attnscan"}
 
 
-RUNNING = {f"attnscan.{name}" for name in ("model.running", "model.tap", "model.loading", "scan.scanner")}
+RUNNING = {
+    f"attnscan.{name}" for name in ("model.running", "model.tap", "model.loading", "scan.scanner")
+}
 
 
 @pytest.mark.parametrize(
@@ -110,10 +144,17 @@ def test_scoring_does_not_know_the_patterns() -> None:
 
 def test_every_group_of_commands_is_a_module_of_its_name() -> None:
     commands = GRAPH.find_children("attnscan.cli.commands")
-    assert {f"attnscan.cli.commands.{name.lower().replace(' ', '_')}" for name in app.LISTED} == commands
-    in_functions = {"attnscan.cli.options", "attnscan.cli.output"}  # those that read options and run a command
+    assert {
+        f"attnscan.cli.commands.{name.lower().replace(' ', '_')}" for name in app.LISTED
+    } == commands
+    in_functions = {
+        "attnscan.cli.options",
+        "attnscan.cli.output",
+    }  # those that read options and run a command
     light = {f"attnscan.{name}" for name in ("errors", "__version__")} | in_functions
-    assert _imported_by("attnscan.cli.app") <= light  # no command is imported before it is asked for
+    assert (
+        _imported_by("attnscan.cli.app") <= light
+    )  # no command is imported before it is asked for
 
 
 def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
@@ -140,18 +181,35 @@ def _loads_without(libraries: set[str], names: set[str]) -> list[str]:
 
 
 def test_torch_free() -> None:
-    names = {room: {name for name in MODULES if f"{name}.".startswith(f"{room}.")} for room in NO_TORCH}
+    names = {
+        room: {name for name in MODULES if f"{name}.".startswith(f"{room}.")} for room in NO_TORCH
+    }
     assert [room for room in names if not names[room]] == []
     assert _loads_without({"torch", "transformers"}, set().union(*names.values())) == []
-    assert len(_loads_without({"torch", "transformers"}, {"attnscan.scoring.scorer"})) == 1  # a control
+    assert (
+        len(_loads_without({"torch", "transformers"}, {"attnscan.scoring.scorer"})) == 1
+    )  # a control
 
 
 def test_transformers_is_imported_by_no_module_of_ours_but_by_a_model_that_is_loaded() -> None:
     assert _loads_without({"transformers"}, MODULES - {"attnscan.__main__"}) == []
 
 
-LINES = ("--help", "--version", "patterns", "patterns identical", "classify --help", "plot --help", "ablate --help")
-WRONG = ("classify a --pattern nextword", "classify a --model ./nowhere", "show two a", "heads --pairs nowhere.csv")
+LINES = (
+    "--help",
+    "--version",
+    "patterns",
+    "patterns identical",
+    "classify --help",
+    "plot --help",
+    "ablate --help",
+)
+WRONG = (
+    "classify a --pattern nextword",
+    "classify a --model ./nowhere",
+    "show two a",
+    "heads --pairs nowhere.csv",
+)
 NO_MODEL = [*(line.split() for line in (*LINES, *WRONG)), ["classify", ""]]
 
 
@@ -166,15 +224,26 @@ def test_answers_that_need_no_model_load_no_torch() -> None:
         "    heavy = {'torch', 'transformers', 'numpy', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "    print('loaded by', arguments, sorted(heavy), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     lines = [line for line in done.stderr.splitlines() if line.startswith("loaded by")]
     libraries = ["[]"] * len(LINES) + ["['numpy']"] * (len(NO_MODEL) - len(LINES))
-    assert lines == [f"loaded by {arguments} {loaded}" for arguments, loaded in zip(NO_MODEL, libraries, strict=True)]
+    assert lines == [
+        f"loaded by {arguments} {loaded}"
+        for arguments, loaded in zip(NO_MODEL, libraries, strict=True)
+    ]
 
 
 def test_modules_with_one_user_stay_few() -> None:
     """One with little of its own belongs into its user. Commands and studies are called by one place each."""
     users = {name: GRAPH.find_modules_that_directly_import(name) for name in MODULES}
-    alone = {name: next(iter(names)) for name, names in users.items() if len(names) == 1 and name not in PUBLIC}
-    counted = [name for name, user in alone.items() if user != "attnscan" and ".cli.commands." not in user]
+    alone = {
+        name: next(iter(names))
+        for name, names in users.items()
+        if len(names) == 1 and name not in PUBLIC
+    }
+    counted = [
+        name for name, user in alone.items() if user != "attnscan" and ".cli.commands." not in user
+    ]
     assert len(counted) <= MOST_WITH_ONE_USER

@@ -5,7 +5,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PACKAGE = [path for path in (ROOT / "attnscan").rglob("*.*") if path.suffix in (".py", ".js", ".j2")]
+PACKAGE = [
+    path for path in (ROOT / "attnscan").rglob("*.*") if path.suffix in (".py", ".js", ".j2")
+]
 MOST_WORDS = 18_000
 MOST_WORDS_OF_THE_README = 1_200
 INSTEAD = {
@@ -48,7 +50,9 @@ def unclear(path: Path) -> list[str]:
     wrong = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         better = [write for phrase, write in INSTEAD.items() if re.search(phrase, line)]
-        better += ["what the variable holds"] if path.suffix == ".py" and NO_NAMES.search(line) else []
+        better += (
+            ["what the variable holds"] if path.suffix == ".py" and NO_NAMES.search(line) else []
+        )
         wrong += [f"{path}:{number}: {line.strip()}; write: {write}" for write in better]
     return wrong
 
@@ -56,7 +60,9 @@ def unclear(path: Path) -> list[str]:
 def test_all_pages_together_have_at_most_18_000_words_and_the_readme_1_200() -> None:
     counts = {str(page.relative_to(ROOT)): words(page) for page in PAGES}
     longest = sorted(counts.items(), key=lambda item: -item[1])[:5]
-    assert sum(counts.values()) <= MOST_WORDS, f"{sum(counts.values())} words; the longest pages are {longest}"
+    assert sum(counts.values()) <= MOST_WORDS, (
+        f"{sum(counts.values())} words; the longest pages are {longest}"
+    )
     assert counts["README.md"] <= MOST_WORDS_OF_THE_README
 
 
@@ -66,7 +72,9 @@ def test_pages_and_the_package_say_it_in_plain_words() -> None:
 
 def test_what_says_it_otherwise_is_found(tmp_path: Path) -> None:
     """A control."""
-    (module := tmp_path / "module.py").write_text('"""It cannot be had."""\n\nfound = [1 for _, one in ()]\nfour = 4\n')
+    (module := tmp_path / "module.py").write_text(
+        '"""It cannot be had."""\n\nfound = [1 for _, one in ()]\nfour = 4\n'
+    )
     assert [line.rsplit("; ", 1)[1] for line in unclear(module)] == [
         "write: is not available",
         "write: what the variable holds",
@@ -74,7 +82,11 @@ def test_what_says_it_otherwise_is_found(tmp_path: Path) -> None:
 
 
 def test_the_glossary_has_at_most_20_terms() -> None:
-    terms = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    terms = re.findall(
+        r"^\| \*\*(.+?)\*\*",
+        (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert 10 < len(terms) <= 20 and len(set(terms)) == len(terms)
 
 
@@ -82,4 +94,6 @@ def test_each_version_in_the_changelog_has_at_most_120_lines_and_each_heading_on
     versions = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for version in versions:
         headings = re.findall(r"^### (\w+)", version, re.MULTILINE)
-        assert len(version.splitlines()) <= 120 and len(headings) == len(set(headings)), version.splitlines()[0]
+        assert len(version.splitlines()) <= 120 and len(headings) == len(set(headings)), (
+            version.splitlines()[0]
+        )

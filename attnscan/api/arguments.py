@@ -17,7 +17,14 @@ from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.records import FileReading, OnBad, objects_in
 from attnscan.inputs.sentence import EncodedInput, Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
-from attnscan.results.terms import AttentionName, Heads, Signature, attention_named, heads_written, parse_heads
+from attnscan.results.terms import (
+    AttentionName,
+    Heads,
+    Signature,
+    attention_named,
+    heads_written,
+    parse_heads,
+)
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own
@@ -33,7 +40,10 @@ NAMED = (str, os.PathLike, type(None))
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 SHARED = ("model", "tokenizer", "progress", "on_bad", "alignments")
 """Keyword arguments of every function that runs a model, beside the options of a scan and of reading."""
-READING = (*(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")), "skip_bad")
+READING = (
+    *(field.name for field in fields(FileReading) if field.name not in ("id", "labelled")),
+    "skip_bad",
+)
 """Options that say how files of pairs are read."""
 _ASKED = ("predictive", "predictive_words", "predictive_pairs")
 _RUN = ("device", "dtype", "batch_tokens")
@@ -55,8 +65,18 @@ SCAN: dict[str, tuple[str, ...]] = {
     "head": _EVERY,
     "profile": (*_without(*_ASKED, "threshold"), *_ENGINE),
     "show": _without("unit", "words", "predictive_words", "predictive_pairs"),
-    "explain": _without("unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"),
-    "predictive": ("unit", "words", "predictive", "predictive_words", "on_long", "source_language", *_RUN),
+    "explain": _without(
+        "unit", "words", "by", "special", "threshold", "predictive_words", "predictive_pairs"
+    ),
+    "predictive": (
+        "unit",
+        "words",
+        "predictive",
+        "predictive_words",
+        "on_long",
+        "source_language",
+        *_RUN,
+    ),
     "report": _EVERY,
     "plot": _EVERY,
     "ablate": _without("predictive_words", "predictive_pairs"),
@@ -126,15 +146,23 @@ class PairsInput:
     def counted_by(self, progress: OnProgress) -> OnProgress:
         """Report progress with the number of pairs as the total where the work does not know a total."""
         count = self.how_many()
-        return lambda doing, done, total: progress(doing, done, count if done is not None and total is None else total)
+        return lambda doing, done, total: progress(
+            doing, done, count if done is not None and total is None else total
+        )
 
     def aligned(self, links: Links) -> PairsInput:
         """Pairs whose words are linked. Raises: OptionError; PairsError for a file that cannot be read."""
         if links is None:
             return self
         alignments = read_alignments(links)
-        linked = replace(self, begin=lambda skip: alignments.linked(self.begin(skip), to_the_end=skip is None))
-        return linked if self.single is None else replace(linked, single=alignments.of_one(self.single))
+        linked = replace(
+            self, begin=lambda skip: alignments.linked(self.begin(skip), to_the_end=skip is None)
+        )
+        return (
+            linked
+            if self.single is None
+            else replace(linked, single=alignments.of_one(self.single))
+        )
 
 
 Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
@@ -151,13 +179,21 @@ def read_alignments(links: Links) -> Alignments:
 
 def list_texts(name: str, values: str | Iterable[str]) -> list[str]:
     """Make a list of several texts, or of a single one. Raises: OptionError for anything else."""
-    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
+    several = (
+        [values]
+        if isinstance(values, str)
+        else list(values)
+        if isinstance(values, Iterable)
+        else [values]
+    )
     if wrong := [value for value in several if not isinstance(value, str)]:
         raise OptionError(f"{name} has a {type(wrong[0]).__name__} in it", "give a list of texts")
     return several
 
 
-def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str, Any], **options: Any) -> PairsInput:
+def input_of(
+    a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str, Any], **options: Any
+) -> PairsInput:
     """A sentence, or two, or else many pairs, as `pairs_input` takes them.
 
     Raises: OptionError if they are given both, or how to read pairs; InputError for what is no text.
@@ -165,10 +201,15 @@ def input_of(a: Text | None, b: Text | None, pairs: Pairs, reading: Mapping[str,
     if a is None and b is None:
         return pairs_input(pairs, reading, **options)
     if pairs is not None:
-        raise OptionError("a sentence and --pairs were both given", "give a sentence, or two, or --pairs, but not both")
+        raise OptionError(
+            "a sentence and --pairs were both given",
+            "give a sentence, or two, or --pairs, but not both",
+        )
     check_no_reading(reading, options["on_bad"])
     single = Pair(a, b)  # type: ignore[arg-type]
-    return PairsInput(lambda _: iter([Record(single, "the input")]), how_many=lambda: 1, single=single)
+    return PairsInput(
+        lambda _: iter([Record(single, "the input")]), how_many=lambda: 1, single=single
+    )
 
 
 def check_no_reading(reading: Mapping[str, Any], on_bad: OnBad | None = None) -> None:
@@ -195,18 +236,29 @@ def pairs_input(
     if isinstance(pairs, PairsInput):
         return pairs
     reading = dict(reading)
-    shared: dict[str, Any] = {"skip_bad": bool(reading.pop("skip_bad", False) or on_bad), "on_bad": on_bad}
+    shared: dict[str, Any] = {
+        "skip_bad": bool(reading.pop("skip_bad", False) or on_bad),
+        "on_bad": on_bad,
+    }
     if (columns := reading.get("columns")) is not None:
-        reading["columns"] = tuple(map(str, [columns] if isinstance(columns, str | int) else columns))
+        reading["columns"] = tuple(
+            map(str, [columns] if isinstance(columns, str | int) else columns)
+        )
     classes = [] if labels is None else list_texts("labels", labels)
     id_column = None if id is None else str(id)
     file_reading = FileReading(**reading, id=id_column, labelled=labels is not None and not classes)
     if pairs is None:
         check_no_reading(reading)
-        return PairsInput(lambda _: files.shipped_pairs(), how_many=lambda: len(list(files.shipped_pairs())), **shared)
+        return PairsInput(
+            lambda _: files.shipped_pairs(),
+            how_many=lambda: len(list(files.shipped_pairs())),
+            **shared,
+        )
     if (paths := _paths_in(pairs)) == (files.RANDOM,):
         check_no_reading(reading)
-        return PairsInput(lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **shared)
+        return PairsInput(
+            lambda _: files.random_pairs(seed), how_many=lambda: files.RANDOM_SEQUENCES, **shared
+        )
     shared["has_ids"] = id_column is not None
     if paths is not None:
         shared |= {
@@ -214,12 +266,18 @@ def pairs_input(
             "how_many": lambda: files.about_how_many(paths),
         }
         warn_once = cache(warn)  # once, however often they are read
-        return PairsInput(lambda skip: files.read_pairs(paths, file_reading, skip, warn_once), **shared)
+        return PairsInput(
+            lambda skip: files.read_pairs(paths, file_reading, skip, warn_once), **shared
+        )
     objects = objects_in(pairs, file_reading)
 
     def begin(skip: OnBad | None) -> Iterator[Record]:
         for record in objects.records(skip):
-            yield replace(record, label=classes[record.place.row - 1]) if record.place.row <= len(classes) else record
+            yield (
+                replace(record, label=classes[record.place.row - 1])
+                if record.place.row <= len(classes)
+                else record
+            )
 
     shared |= {"is_stream": isinstance(objects.items, Iterator), "how_many": lambda: objects.total}
     return PairsInput(begin, **shared)
@@ -233,19 +291,23 @@ def _paths_in(pairs: Any) -> tuple[str, ...] | None:
     """The names of files, if that is what callers give; texts in a list are files if each has a suffix of one."""
     if isinstance(pairs, str | os.PathLike):
         return (os.fspath(pairs),)
-    if isinstance(pairs, Files) or (isinstance(pairs, list | tuple) and pairs and all(map(_names_file, pairs))):
+    if isinstance(pairs, Files) or (
+        isinstance(pairs, list | tuple) and pairs and all(map(_names_file, pairs))
+    ):
         return tuple(map(os.fspath, pairs))
     return None
 
 
 def _names_file(item: object) -> bool:
     try:
-        return isinstance(item, Path) or (isinstance(item, str) and bool(scheme_of(item) or format_of(item)))
+        return isinstance(item, Path) or (
+            isinstance(item, str) and bool(scheme_of(item) or format_of(item))
+        )
     except PairsError:  # a suffix of another kind of files, or the end of a sentence
         return False
 
 
-class Call:
+class LibraryCall:
     """One call of the library: its options, checked; the sentence or the pairs that it reads; its model.
 
     `many` pairs are cut where they are too long, and a single input is refused. The attention that is read is the one
@@ -278,26 +340,47 @@ class Call:
             parse_heads(self.heads)
         reading = {"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
         self.pairs = input_of(a, b, pairs, self.reading, **reading).aligned(self.alignments)
-        scan_options = {name: value for name, value in options.items() if name in SCAN[function] and value is not None}
+        scan_options = {
+            name: value
+            for name, value in options.items()
+            if name in SCAN[function] and value is not None
+        }
         many = self.pairs.single is None if many is None else many
         check_known("attention", scan_options.get("attention", "encoder"), KINDS)
-        scan_options["attention"] = read = attention_named(self.heads or "", scan_options.get("attention"))
+        scan_options["attention"] = read = attention_named(
+            self.heads or "", scan_options.get("attention")
+        )
         if self.alignments is not None and read != "cross":
-            raise OptionError("--alignments is for cross attention", "add --attention cross, or leave it out")
-        if scan_options.setdefault("on_long", "truncate" if many else "error") == "skip" and not many:
+            raise OptionError(
+                "--alignments is for cross attention", "add --attention cross, or leave it out"
+            )
+        if (
+            scan_options.setdefault("on_long", "truncate" if many else "error") == "skip"
+            and not many
+        ):
             raise OptionError("--on-long skip is for many pairs", "give truncate or error")
         wanted = pattern_list(pattern)
-        shipped = cross_patterns(wanted, aligned=self.alignments is not None) if read == "cross" else PATTERNS
+        shipped = (
+            cross_patterns(wanted, aligned=self.alignments is not None)
+            if read == "cross"
+            else PATTERNS
+        )
         self.names, patterns = with_own(wanted, shipped, () if read == "cross" else CAUSAL_PATTERNS)
         name = os.fspath(self.model) if isinstance(self.model, str | os.PathLike) else None
-        self.options = ScanOptions(**{"patterns": patterns, **scan_options, "model": name, **decided})
+        self.options = ScanOptions(
+            **{"patterns": patterns, **scan_options, "model": name, **decided}
+        )
 
-    def of_patterns(self) -> Call:
+    def of_patterns(self) -> LibraryCall:
         """The call where heads are ranked by the patterns that were asked for and, if these are all, labelled."""
-        patterns = (pattern for pattern in self.options.patterns if not self.names or pattern.id in self.names)
-        return self.decide(patterns=tuple(patterns), labelled=not self.names)
+        patterns = (
+            pattern
+            for pattern in self.options.patterns
+            if not self.names or pattern.id in self.names
+        )
+        return self.with_options(patterns=tuple(patterns), labelled=not self.names)
 
-    def decide(self, **changes: Any) -> Call:
+    def with_options(self, **changes: Any) -> LibraryCall:
         """The call with other options of the scan."""
         self.options = replace(self.options, **changes)
         return self
@@ -314,7 +397,9 @@ class Call:
                 scanner.grid().select(self.heads)
             yield scanner
 
-    def note(self, scanner: Scanner, signature: Signature, encoded: EncodedInput | None = None) -> None:
+    def note(
+        self, scanner: Scanner, signature: Signature, encoded: EncodedInput | None = None
+    ) -> None:
         """Say how inputs were read; of a single one, `encoded`, also what was lost when it was tokenized."""
         length = None if encoded is None else scanner.loaded.limit
         note_inputs([signature], bad=self.pairs.bad, length=length, dtype=self.options.dtype)
@@ -338,9 +423,14 @@ def split_kinds(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Make options for each kind of an encoder-decoder's attention if all are read, else return these alone."""
     if options.get("attention") != "all":
         return [dict(options)]
-    not_for = {"encoder": ("query", "alignments", "max_target_tokens"), "decoder": ("query", "alignments"), "cross": ()}
+    not_for = {
+        "encoder": ("query", "alignments", "max_target_tokens"),
+        "decoder": ("query", "alignments"),
+        "cross": (),
+    }
     return [
-        {name: value for name, value in options.items() if name not in not_for[kind]} | {"attention": kind}
+        {name: value for name, value in options.items() if name not in not_for[kind]}
+        | {"attention": kind}
         for kind in KINDS
     ]
 
@@ -358,13 +448,20 @@ def parse_window(window: Sequence[int] | str | None) -> tuple[int, int] | None:
     if window is None:
         return None
     ends: list[Any] = list(window.split("-") if isinstance(window, str) else window)
-    if len(ends) != 2 or not all(str(end).isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
-        raise OptionError(f"{window!r:.60} is not a window", "give the first and the last index, as 10-40 or (10, 40)")
+    if (
+        len(ends) != 2
+        or not all(str(end).isdecimal() for end in ends)
+        or int(ends[0]) > int(ends[1])
+    ):
+        raise OptionError(
+            f"{window!r:.60} is not a window",
+            "give the first and the last index, as 10-40 or (10, 40)",
+        )
     return int(ends[0]), int(ends[1])
 
 
 @contextmanager
-def open_models(*calls: Call) -> Iterator[list[Scanner]]:
+def open_models(*calls: LibraryCall) -> Iterator[list[Scanner]]:
     """The models of some calls made ready, all found before the first is loaded and torch is imported.
 
     Raises: ModelError, DeviceError if a model cannot be loaded on the device; OptionError for anything but a model.
@@ -382,13 +479,15 @@ def open_models(*calls: Call) -> Iterator[list[Scanner]]:
             from attnscan.scan.scanner import Scanner
 
             scanners.append(stack.enter_context(Scanner(call.options, source, step)))
-            warn("" if source is call.model else scanners[-1].loaded.note)  # a loaded model's was given by `load`
+            warn(
+                "" if source is call.model else scanners[-1].loaded.note
+            )  # a loaded model's was given by `load`
             # in the format of the model's weights, whatever the caller's autocast asks of its own runs
             stack.enter_context(torch.autocast(scanners[-1].loaded.device.type, enabled=False))
         yield scanners
 
 
-def _find_source(call: Call, step: OnProgress) -> Any:
+def _find_source(call: LibraryCall, step: OnProgress) -> Any:
     """Find the source of a named model; a model in memory, or one that `load` returned, is taken as it is now."""
     if isinstance(call.model, NAMED):
         if call.tokenizer is not None:
@@ -404,7 +503,9 @@ def _find_source(call: Call, step: OnProgress) -> Any:
     options, is_loaded = call.options, isinstance(call.model, LoadedModel)
     languages = options.source_language, options.target_language
     if is_loaded and (call.tokenizer is not None or any(languages)):
-        raise OptionError("a loaded model keeps its own tokenizer and languages", "give them to load()")
+        raise OptionError(
+            "a loaded model keeps its own tokenizer and languages", "give them to load()"
+        )
     if options.device != "auto" or options.dtype != "auto":
         raise OptionError(
             "a model that is in memory keeps its own device and dtype",
@@ -413,4 +514,8 @@ def _find_source(call: Call, step: OnProgress) -> Any:
     if not is_loaded:
         return adopt(call.model, call.tokenizer, options.attention, languages)
     loaded = call.model
-    return loaded if loaded.original is None else wrap(loaded.original, loaded.tokenizer, options.attention)
+    return (
+        loaded
+        if loaded.original is None
+        else wrap(loaded.original, loaded.tokenizer, options.attention)
+    )

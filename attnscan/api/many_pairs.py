@@ -7,7 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from attnscan.api.arguments import NAMED, Call, File, Pairs, PairsInput, Patterns, file_to_write, split_kinds
+from attnscan.api.arguments import (
+    NAMED,
+    File,
+    LibraryCall,
+    Pairs,
+    PairsInput,
+    Patterns,
+    file_to_write,
+    split_kinds,
+)
 from attnscan.api.one_input import Weights, classify
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
@@ -25,11 +34,16 @@ if TYPE_CHECKING:
     from attnscan.scan.state import ScanState
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
-_SOON, _LONG = 5.0, 60.0  # seconds after which a run's length is known, and from which it is announced
+_SOON, _LONG = (
+    5.0,
+    60.0,
+)  # seconds after which a run's length is known, and from which it is announced
 
 
 @overload
-def heads(pairs: Pairs = None, *, attention: Literal["all"], **options: Any) -> OfKinds[HeadScores]: ...
+def heads(
+    pairs: Pairs = None, *, attention: Literal["all"], **options: Any
+) -> OfKinds[HeadScores]: ...
 @overload
 def heads(pairs: Pairs = None, **options: Any) -> HeadScores: ...
 def heads(
@@ -55,43 +69,65 @@ def heads(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     kinds = split_kinds(options)
     if pattern and "threshold" in options:
-        raise OptionError("--threshold is for labels, which need all patterns", "leave out --pattern")
+        raise OptionError(
+            "--threshold is for labels, which need all patterns", "leave out --pattern"
+        )
     if len(kinds) == 1:
-        call = Call("heads", options, pairs=pairs, pattern=pattern, reading={"id": id}).of_patterns()
+        call = LibraryCall(
+            "heads", options, pairs=pairs, pattern=pattern, reading={"id": id}
+        ).of_patterns()
         return rank_pairs(call, state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
-        raise OptionError("--state and --per-pair are of one kind of attention", "choose one: --attention cross")
+        raise OptionError(
+            "--state and --per-pair are of one kind of attention", "choose one: --attention cross"
+        )
     results: dict[Any, HeadScores] = {}
-    all_pairs = Call("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
+    all_pairs = LibraryCall("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
     sources = replace(
-        all_pairs, begin=lambda skip: (replace(record, pair=record.pair.source) for record in all_pairs.begin(skip))
+        all_pairs,
+        begin=lambda skip: (
+            replace(record, pair=record.pair.source) for record in all_pairs.begin(skip)
+        ),
     )
     for kind_options in kinds:
         kind = kind_options["attention"]
-        results[kind] = heads(sources if kind == "encoder" else all_pairs, pattern=pattern, **kind_options)
+        results[kind] = heads(
+            sources if kind == "encoder" else all_pairs, pattern=pattern, **kind_options
+        )
     return OfKinds(results)
 
 
-def rank_pairs(call: Call, state: Path | None = None, per_pair: Path | None = None) -> HeadScores:
+def rank_pairs(
+    call: LibraryCall, state: Path | None = None, per_pair: Path | None = None
+) -> HeadScores:
     """Rank every head over all pairs. Raises: as `heads`."""
     if per_pair is None:
         with call.open_model() as scanner:
             return rank_pairs_with(scanner, call, state)
     if state is not None or call.options.engine == "ray":
-        raise OptionError("--per-pair is of a run on one machine from its start", "leave out --state and --engine ray")
+        raise OptionError(
+            "--per-pair is of a run on one machine from its start",
+            "leave out --state and --engine ray",
+        )
     from attnscan.scan.per_pair import PerPairWriter, pair_frame
 
     with PerPairWriter(per_pair) as writer, call.open_model() as scanner:
 
         def take(places: Any, sums: Any) -> None:
-            writer.write(pair_frame(places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids))
+            writer.write(
+                pair_frame(
+                    places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids
+                )
+            )
 
         result = rank_pairs_with(scanner, call, take=take)
         writer.finish(result.signature, result.scores.patterns, scanner.grid())
         return result
 
 
-def rank_pairs_with(scanner: Scanner, call: Call, state: Path | None = None, take: OnPairs | None = None) -> HeadScores:
+def rank_pairs_with(
+    scanner: Scanner, call: LibraryCall, state: Path | None = None, take: OnPairs | None = None
+) -> HeadScores:
     """Rank every head of an open model over all pairs; `take` receives the sums of each pair."""
     from attnscan.scan.local import finish_scan
 
@@ -111,10 +147,14 @@ def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
         if is_announced or not total or read_so_far <= 0 or seconds < _SOON:
             return
         is_announced, scoring = True, seconds * (total - start) / read_so_far
-        asking = 1 if scanner.measure is None else 3  # which words are predictive takes up to twice as long
+        asking = (
+            1 if scanner.measure is None else 3
+        )  # which words are predictive takes up to twice as long
         if asking * scoring >= _LONG:
             shorter = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
-            note(f"this takes about {counted(round(asking * scoring / 60), 'minute')} on this machine{shorter}")
+            note(
+                f"this takes about {counted(round(asking * scoring / 60), 'minute')} on this machine{shorter}"
+            )
 
     return step
 
@@ -137,17 +177,28 @@ def run_scan(
     from attnscan.scan.state import ScanState, load_state, save_state
 
     if path is not None:
-        _ = scanner.loaded.fingerprint  # before the model runs, while nothing of ours hangs on its modules
-    reached = saved = load_state(path, scanner) if path is not None and path.exists() else ScanState(scanner.options)
+        _ = (
+            scanner.loaded.fingerprint
+        )  # before the model runs, while nothing of ours hangs on its modules
+    reached = saved = (
+        load_state(path, scanner)
+        if path is not None and path.exists()
+        else ScanState(scanner.options)
+    )
     total = total or pairs.how_many()
-    scanner = scanner.changed(progress=_announcing(scanner, reached.seen.read, total or 0))
+    scanner = scanner.replace(progress=_announcing(scanner, reached.seen.read, total or 0))
     scanner.tell(doing, reached.seen.read, total)
     saved_at = time.monotonic()
 
     def keep(now: ScanState, interval: float = _SAVE_EVERY) -> None:
         nonlocal reached, saved, saved_at
         reached = now
-        if path is not None and now is not saved and now.sums and time.monotonic() - saved_at > interval:
+        if (
+            path is not None
+            and now is not saved
+            and now.sums
+            and time.monotonic() - saved_at > interval
+        ):
             save_state(path, now, scanner)
             saved, saved_at = now, time.monotonic()
 
@@ -169,7 +220,9 @@ def state_file(state: File | None) -> Path | None:
     """A state file. Raises: OutputError if it cannot be written."""
     path = file_to_write(state)
     if path is not None and is_stream(path):
-        raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
+        raise StateError(
+            f"{path} is not a regular file, and so cannot hold a state", "name another --state file"
+        )
     return path
 
 
@@ -199,10 +252,25 @@ def profile(
     if state is not None and (a is not None or weights is not None):
         raise OptionError("--state is for many pairs", "leave it out")
     if weights is not None:
-        weights_options: dict[str, Any] = {"pattern": pattern, "keep_attention": False, "predictive": "off", **options}
+        weights_options: dict[str, Any] = {
+            "pattern": pattern,
+            "keep_attention": False,
+            "predictive": "off",
+            **options,
+        }
         result: HeadScores = classify(a, b, pairs=pairs, weights=weights, **weights_options)
         return result.profile
-    call = Call("profile", options, a, b, pairs, heads=heads, pattern=pattern, labelled=True, predictive="off")
+    call = LibraryCall(
+        "profile",
+        options,
+        a,
+        b,
+        pairs,
+        heads=heads,
+        pattern=pattern,
+        labelled=True,
+        predictive="off",
+    )
     return rank_pairs(call, state_file(state)).profile
 
 
@@ -221,8 +289,15 @@ def load(
 
     Raises: as `classify`.
     """
-    options = {"device": device, "dtype": dtype, "source_language": source_language, "target_language": target_language}
-    with Call("load", {"model": model, "tokenizer": tokenizer, **options}).open_model() as scanner:
+    options = {
+        "device": device,
+        "dtype": dtype,
+        "source_language": source_language,
+        "target_language": target_language,
+    }
+    with LibraryCall(
+        "load", {"model": model, "tokenizer": tokenizer, **options}
+    ).open_model() as scanner:
         return scanner.loaded
 
 
@@ -244,7 +319,7 @@ def shard(
     Raises: as `heads`; EngineError when shards of different models, options or versions are added.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = Call("shard", options, pairs=pairs, pattern=pattern).of_patterns()
+    call = LibraryCall("shard", options, pairs=pairs, pattern=pattern).of_patterns()
     with call.open_model() as scanner:
         from attnscan.scan.local import scan
 
@@ -263,13 +338,19 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
     from attnscan.scan.state import ScanState
 
     if not isinstance(shard, ScanState):
-        raise OptionError(f"shard is of the class {type(shard).__name__}", "give a ScanState, as shard() returns it")
+        raise OptionError(
+            f"shard is of the class {type(shard).__name__}",
+            "give a ScanState, as shard() returns it",
+        )
     if not shard.asks:
         return replace(shard.ranking(), html=heads_html)
     model = shard.options.model if model is None else model
     if model is None:
-        raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
-    call = Call("shard", {"model": model, "tokenizer": tokenizer})
+        raise OptionError(
+            "the shard is of a model that was in memory",
+            "give it again, as model, with its tokenizer",
+        )
+    call = LibraryCall("shard", {"model": model, "tokenizer": tokenizer})
     run: dict[str, Any] = {} if isinstance(model, NAMED) else {"device": "auto", "dtype": "auto"}
     call.options = replace(shard.options, model=call.options.model, **run)
     with call.open_model() as scanner:
@@ -277,5 +358,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
 
         signature = scanner.signature(fingerprint=True)
         if (shard_signature := shard.signature) is not None:
-            shard.check(replace(signature, read_by=shard_signature.read_by, device=shard_signature.device))
+            shard.check(
+                replace(signature, read_by=shard_signature.read_by, device=shard_signature.device)
+            )
         return replace(finish_scan(scanner, shard), html=heads_html)

@@ -11,8 +11,8 @@ from typing import Any, Literal, overload
 from numpy.typing import ArrayLike
 
 from attnscan.api.arguments import (
-    Call,
     File,
+    LibraryCall,
     Pairs,
     Patterns,
     check_no_reading,
@@ -81,21 +81,31 @@ def classify(
     path = file_to_write(save_weights)
     if path is not None:
         if a is None or options.get("by") == "carried":
-            raise OptionError("--save-weights is of one input, by attention weight", "leave --by and --weights out")
+            raise OptionError(
+                "--save-weights is of one input, by attention weight",
+                "leave --by and --weights out",
+            )
         check_suffix(path, ".npz", "--save-weights")
         keep_attention = True
     if pairs is not None:
-        return _each(Call("classify", options, pairs=pairs, many=False, pattern=pattern), keep=keep_attention)
+        return _each(
+            LibraryCall("classify", options, pairs=pairs, many=False, pattern=pattern),
+            keep=keep_attention,
+        )
     results, attention = dict[Any, HeadScores](), options.get("attention") or "encoder"
-    kinds = split_kinds(options if path is None or attention == "encoder" else {**options, "attention": "all"})
+    kinds = split_kinds(
+        options if path is None or attention == "encoder" else {**options, "attention": "all"}
+    )
     for kind_options in kinds:
-        call = Call("classify", kind_options, a, b, many=False, pattern=pattern)
+        call = LibraryCall("classify", kind_options, a, b, many=False, pattern=pattern)
         if weights is not None:
             result = _by_weights(call, weights, name, tokens, keep_attention)
         else:
             pair = call.pairs.single
             assert pair is not None
-            pair = pair.source if len(kinds) > 1 and kind_options["attention"] == "encoder" else pair
+            pair = (
+                pair.source if len(kinds) > 1 and kind_options["attention"] == "encoder" else pair
+            )
             try:
                 with call.open_model() as scanner:
                     scanner.tell("scoring every head")
@@ -103,16 +113,23 @@ def classify(
                     result = scanner.classify(pair, encoded, keep=keep_attention)
                     call.note(scanner, result.signature, encoded)
             except (CaptureError, ModelError):
-                if kind_options.get("attention", "encoder") in (attention, None) or attention == "all":
+                if (
+                    kind_options.get("attention", "encoder") in (attention, None)
+                    or attention == "all"
+                ):
                     raise
                 continue  # what cannot be read of a model is left out of the file
-        results[call.options.attention] = replace(result, html=heads_html, pattern=tuple(call.names))
+        results[call.options.attention] = replace(
+            result, html=heads_html, pattern=tuple(call.names)
+        )
     if path is not None:
-        write_file(path, write_weights(*(result.kept_attention().saved() for result in results.values())))
+        write_file(
+            path, write_weights(*(result.kept_attention().saved() for result in results.values()))
+        )
     return OfKinds(results) if attention == "all" else results[attention]
 
 
-def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
+def _each(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:
     """Classify each of several inputs. Raises: InputError, with the place of one that cannot be read."""
     with call.open_model() as scanner:
         for record in call.pairs.read():
@@ -124,7 +141,11 @@ def _each(call: Call, keep: bool | Selection) -> Iterator[HeadScores]:
 
 
 def _by_weights(
-    call: Call, weights: Weights, name: str | None, tokens: Sequence[str] | None, keep: bool | Selection
+    call: LibraryCall,
+    weights: Weights,
+    name: str | None,
+    tokens: Sequence[str] | None,
+    keep: bool | Selection,
 ) -> HeadScores:
     """Classify saved weights; a bad file is refused before torch is imported.
 
@@ -132,7 +153,9 @@ def _by_weights(
     """
     check_no_reading(call.reading)
     if call.model is not None or call.alignments is not None:
-        raise OptionError("--weights needs no model, and has tokens alone", "leave out --model and --alignments")
+        raise OptionError(
+            "--weights needs no model, and has tokens alone", "leave out --model and --alignments"
+        )
     of = call.options.attention, call.options.query
     if isinstance(weights, str | os.PathLike):
         path = Path(weights)
@@ -144,7 +167,10 @@ def _by_weights(
                 "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])",
             )
         arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
-        name, saved = name or "weights", weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of)
+        name, saved = (
+            name or "weights",
+            weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of),
+        )
     progress_of(call.progress)(f"scoring {name}", None, None)
     from attnscan.scan.weights import classify_weights
 
@@ -174,8 +200,14 @@ def show(
 
     Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
-    options = {"predictive": "off", **options, "model": model, "tokenizer": tokenizer, "progress": progress}
-    call = Call("show", options, a, b, many=False, heads=heads)
+    options = {
+        "predictive": "off",
+        **options,
+        "model": model,
+        "tokenizer": tokenizer,
+        "progress": progress,
+    }
+    call = LibraryCall("show", options, a, b, many=False, heads=heads)
     selection = Selection(call.heads, token, from_sentence, to_sentence, parse_window(window))
     options |= {"attention": call.options.attention, "keep_attention": selection}
     result: HeadScores = classify(a, b, weights=weights, **options)
@@ -196,9 +228,11 @@ def predictive(
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = Call("predictive", options, a, b)
+    call = LibraryCall("predictive", options, a, b)
     if call.options.predictive == "off":
-        raise OptionError("--predictive off measures nothing", "leave it out, or choose cpmi or distance")
+        raise OptionError(
+            "--predictive off measures nothing", "leave it out, or choose cpmi or distance"
+        )
     pair = call.pairs.single or Pair(a, b)
     with call.open_model() as scanner:
         scanner.tell("hiding words")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import (
     READING,
-    Call,
     File,
+    LibraryCall,
     Pairs,
     PairsInput,
     Patterns,
@@ -34,8 +34,27 @@ from attnscan.results.card import Cards, Checkpoint
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores
-from attnscan.results.syntax import FEW, USUAL_SENTENCES, ReadTree, Syntax, TreesRead, check_relation, sentence_numbers
-from attnscan.results.terms import DRAWS, LEAST, MEASURES, OF_TARGETS, QUERIES, WITHIN, Heads, Match, Replacement, pd
+from attnscan.results.syntax import (
+    FEW,
+    USUAL_SENTENCES,
+    ReadTree,
+    Syntax,
+    TreesRead,
+    check_relation,
+    sentence_numbers,
+)
+from attnscan.results.terms import (
+    MAX_DIVERGENCE,
+    MEASURES,
+    MIN_DIFFERENCE,
+    N_CONTROL_SETS,
+    OF_TARGETS,
+    QUERIES,
+    Heads,
+    Match,
+    Replacement,
+    pd,
+)
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
@@ -67,29 +86,41 @@ def explain(
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     wanted, over_pairs = () if pattern is None else (pattern,), a is None
-    call = Call("explain", {"predictive": "off", **options}, a, b, pairs, heads=heads, pattern=wanted)
+    call = LibraryCall(
+        "explain", {"predictive": "off", **options}, a, b, pairs, heads=heads, pattern=wanted
+    )
     name, pair = call.names[0] if call.names else None, call.pairs.single
     if token is not None and over_pairs:
         raise OptionError("--token is a token of one input", "give its sentence")
-    if name == "predictive" and (over_pairs or call.options.attention != "encoder" or call.options.predictive == "off"):
+    if name == "predictive" and (
+        over_pairs or call.options.attention != "encoder" or call.options.predictive == "off"
+    ):
         raise OptionError(
             "predictive is explained by one input, of an encoder's attention",
             "give a sentence and --predictive auto, or another --pattern",
         )
     if over_pairs:
-        call.decide(predictive="off")
+        call.with_options(predictive="off")
     with call.open_model() as scanner:
         scanner.tell("explaining heads by pairs" if over_pairs else "explaining heads")
         from attnscan.studies import explanation
 
         selected = scanner.grid().select(str(call.heads))
         if pair is None:
-            result = explanation.explain(scanner, call.pairs.read(), selected, name, call.pairs.skips)
+            result = explanation.explain(
+                scanner, call.pairs.read(), selected, name, call.pairs.skips
+            )
             call.note(scanner, result.signature)
             return result
         encoded = scanner.encode(pair)
-        query = None if token is None else encoded.source + token_named(str(token), encoded.tokens[encoded.source :])
-        result = explanation.explain_input(scanner, Record(pair, "the input"), encoded, selected, name)
+        query = (
+            None
+            if token is None
+            else encoded.source + token_named(str(token), encoded.tokens[encoded.source :])
+        )
+        result = explanation.explain_input(
+            scanner, Record(pair, "the input"), encoded, selected, name
+        )
         call.note(scanner, result.signature, encoded)
         return replace(result, query=query)
 
@@ -115,11 +146,18 @@ def head(
     Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = Call("head", {"predictive": "off", **options}, a, b, pairs, heads=heads, labelled=True)
+    call = LibraryCall(
+        "head", {"predictive": "off", **options}, a, b, pairs, heads=heads, labelled=True
+    )
     if a is not None and ablate:
-        raise OptionError("--ablate needs more than one input", "name --pairs, or leave out the sentences")
+        raise OptionError(
+            "--ablate needs more than one input", "name --pairs, or leave out the sentences"
+        )
     if treebank is not None and call.options.attention != "encoder":
-        raise OptionError(f"--treebank is of an encoder's attention, and {call.heads} is of another", "leave it out")
+        raise OptionError(
+            f"--treebank is of an encoder's attention, and {call.heads} is of another",
+            "leave it out",
+        )
     trees = None if treebank is None else _trees(treebank, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
@@ -128,13 +166,18 @@ def head(
 
         head_cards = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
         if ablate:
-            losses = (_ablated(scanner, call, AblationRequest(heads=card.head.name)) for card in head_cards)
-            head_cards = tuple(replace(card, ablation=lost) for card, lost in zip(head_cards, losses, strict=True))
+            losses = (
+                _ablated(scanner, call, AblationRequest(heads=card.head.name))
+                for card in head_cards
+            )
+            head_cards = tuple(
+                replace(card, ablation=lost) for card, lost in zip(head_cards, losses, strict=True)
+            )
         syntax = None if trees is None else _against_trees(scanner, *trees)
     return Cards(tuple(replace(card, syntax=syntax) for card in head_cards), html=cards_html)
 
 
-def _of_all_heads(scanner: Scanner, call: Call) -> HeadScores:
+def _of_all_heads(scanner: Scanner, call: LibraryCall) -> HeadScores:
     """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
     pair = call.pairs.single
     if pair is None:
@@ -153,7 +196,7 @@ def ablate(
     each: bool = False,
     top: int | None = None,
     replace: Replacement = "zero",
-    draws: int = DRAWS,
+    draws: int = N_CONTROL_SETS,
     measure: Sequence[str] = (),
     labels: Iterable[str] = (),
     model: Any = None,
@@ -174,21 +217,29 @@ def ablate(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     for name in (measures := tuple(dict.fromkeys(list_texts("measure", measure)))):
         check_known("measure", name, (*MEASURES, OF_TARGETS))
-    call = Call("ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels})
+    call = LibraryCall(
+        "ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels}
+    )
     sets = AblationRequest(tuple(call.names), call.heads, each, top, replace, draws, measures)
     if sets.names_heads and (sets.patterns or top is not None):
-        raise OptionError("--pattern and --top choose heads by a scan", "leave them out, or --heads and --each")
+        raise OptionError(
+            "--pattern and --top choose heads by a scan", "leave them out, or --heads and --each"
+        )
     if "predictive" in sets.patterns and call.options.predictive == "off":
-        raise OptionError("--predictive off leaves no heads for --pattern predictive", "leave it out")
-    predictive = call.options.predictive  # it takes longest: by `auto` it is asked only where heads for it are wanted
+        raise OptionError(
+            "--predictive off leaves no heads for --pattern predictive", "leave it out"
+        )
+    predictive = (
+        call.options.predictive
+    )  # it takes longest: by `auto` it is asked only where heads for it are wanted
     is_idle = predictive == "auto" and sets.patterns and "predictive" not in sets.patterns
     by_scan = not sets.names_heads and call.options.attention == "encoder"
-    call.decide(predictive=predictive if by_scan and not is_idle else "off")
+    call.with_options(predictive=predictive if by_scan and not is_idle else "off")
     with call.open_model(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
         return _ablated(scanner, call, sets)
 
 
-def _ablated(scanner: Scanner, call: Call, sets: AblationRequest) -> Ablation:
+def _ablated(scanner: Scanner, call: LibraryCall, sets: AblationRequest) -> Ablation:
     from attnscan.studies import ablation
 
     result = ablation.ablate(scanner, call.pairs.read, sets, call.pairs.skips)
@@ -201,7 +252,7 @@ def similar(
     *,
     heads: Heads | None = None,
     queries: int = QUERIES,
-    within: float = WITHIN,
+    within: float = MAX_DIVERGENCE,
     model: Any = None,
     tokenizer: Any = None,
     progress: OnProgress | None = None,
@@ -217,7 +268,7 @@ def similar(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     check_within("queries", queries, Option("", least=1), whole=True)
     check_within("within", within, Option("in nats"), whole=False)
-    call = Call("similar", options, pairs=pairs, heads=heads, predictive="off")
+    call = LibraryCall("similar", options, pairs=pairs, heads=heads, predictive="off")
     with call.open_model() as scanner:
         scanner.tell("comparing heads by pairs")
         from attnscan.studies import comparison
@@ -233,7 +284,7 @@ def compare(
     pairs: Pairs = None,
     *,
     match: Match = "place",
-    least: float = LEAST,
+    least: float = MIN_DIFFERENCE,
     pattern: Patterns = (),
     heads: Heads | None = None,
     tokenizer_a: Any = None,
@@ -251,15 +302,24 @@ def compare(
     check_known("match", match, get_args(Match))
     check_within("least", least, Option("a difference of scores"), whole=False)
     shared: dict[str, Any] = {"pattern": pattern, "heads": heads, "predictive": "off"}
-    models = [{"model": model_a, "tokenizer": tokenizer_a}, {"model": model_b, "tokenizer": tokenizer_b}]
-    first, second = calls = [Call("compare", {**options, **model}, pairs=pairs, **shared) for model in models]
+    models = [
+        {"model": model_a, "tokenizer": tokenizer_a},
+        {"model": model_b, "tokenizer": tokenizer_b},
+    ]
+    first, second = calls = [
+        LibraryCall("compare", {**options, **model}, pairs=pairs, **shared) for model in models
+    ]
     if "predictive" in first.names:
         raise OptionError(
             "predictive cannot be compared: each model is asked by itself which words predict which",
             "choose another --pattern",
         )
     for call in calls:
-        call.decide(patterns=tuple(candidate for candidate in call.options.patterns if candidate.target is not None))
+        call.with_options(
+            patterns=tuple(
+                candidate for candidate in call.options.patterns if candidate.target is not None
+            )
+        )
     first.pairs.ready()
     with open_models(first, second) as (scanner_a, scanner_b):
         if first.heads is not None:
@@ -267,7 +327,9 @@ def compare(
         scanner_a.tell("comparing models by pairs")
         from attnscan.studies import comparison
 
-        result = comparison.compare(scanner_a, scanner_b, first.pairs.read(), match, first.pairs.skips, least)
+        result = comparison.compare(
+            scanner_a, scanner_b, first.pairs.read(), match, first.pairs.skips, least
+        )
         first.note(scanner_a, result.signatures[0])
     return result
 
@@ -295,33 +357,49 @@ def syntax(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")
-    call = Call("syntax", {"on_long": "error", **options}, predictive="off")
+    call = LibraryCall("syntax", {"on_long": "error", **options}, predictive="off")
     call.options, keeping = call.options.of_trees(subtypes=subtypes), state_file(state)
     trees = _trees(treebank, options, relation, subtypes=subtypes)
     held_trees = None if held is None else _trees(held, options, subtypes=subtypes)
     with call.open_model() as scanner:
         result = _against_trees(scanner, *trees, keeping)
-        return result if held_trees is None else replace(result, held=_against_trees(scanner, *held_trees))
+        return (
+            result
+            if held_trees is None
+            else replace(result, held=_against_trees(scanner, *held_trees))
+        )
 
 
 def _trees(
-    treebank: Pairs, options: Mapping[str, Any], relation: str | None = None, *, subtypes: bool = False
+    treebank: Pairs,
+    options: Mapping[str, Any],
+    relation: str | None = None,
+    *,
+    subtypes: bool = False,
 ) -> tuple[PairsInput, int]:
     """Read a treebank before a model is loaded in vain; return it and its number of sentences. Raises: as `syntax`."""
     from attnscan.scan.local import check_trees
 
-    pairs = pairs_input(treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")).ready(3)
-    count, relations = check_trees(pairs.read(), progress_of(options.get("progress")), subtypes=subtypes)
+    pairs = pairs_input(
+        treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")
+    ).ready(3)
+    count, relations = check_trees(
+        pairs.read(), progress_of(options.get("progress")), subtypes=subtypes
+    )
     if relation is not None:
         check_relation(relation, relations)
     return pairs, count
 
 
-def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None) -> Syntax:
+def _against_trees(
+    scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None
+) -> Syntax:
     """Compare every head with one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
-    result = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count).syntax()
+    result = run_scan(
+        scanner, pairs, state, doing="comparing heads with trees", total=count
+    ).syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW:
         subject = counted(result.sentences, "sentence is", "sentences are")
@@ -331,13 +409,17 @@ def _against_trees(scanner: Scanner, pairs: PairsInput, count: int, state: Path 
 
 def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any]) -> TreesRead:
     """Score every head on sentences of a treebank, and compare it with all. Raises: as `syntax`; SelectionError."""
-    check_no_reading({name: options[name] for name in READING if name in options and name != "skip_bad"})
-    call = Call("report", options, many=False)
+    check_no_reading(
+        {name: options[name] for name in READING if name in options and name != "skip_bad"}
+    )
+    call = LibraryCall("report", options, many=False)
     numbers = () if sentences is None else sentence_numbers(sentences)
     bank, exists = _trees(treebank, options)
     numbers = numbers or tuple(range(1, min(USUAL_SENTENCES, exists) + 1))
     if (last := max(numbers)) > exists:
-        raise SelectionError(f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}")
+        raise SelectionError(
+            f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}"
+        )
     trees: dict[int, ReadTree] = {}
     with call.open_model() as scanner:
         syntax = _against_trees(scanner, bank, exists)
@@ -356,7 +438,9 @@ def patterns(name: str | None = None) -> pd.DataFrame:
     Raises: OptionError if there is no such pattern.
     """
     frame = pd.DataFrame(map(vars, SHIPPED if name is None else chosen(name, SHIPPED)))
-    return frame[["letter", "id", "counts", "queries", "keys", "source"]].rename(columns={"id": "pattern"})
+    return frame[["letter", "id", "counts", "queries", "keys", "source"]].rename(
+        columns={"id": "pattern"}
+    )
 
 
 def models(
@@ -373,8 +457,13 @@ def models(
     if checkpoint is None:
         progress_of(progress)("looking for models", None, None)
         return Catalog.now()
-    options = {"model": checkpoint, "device": device, "source_language": source_language, "progress": progress}
-    with Call("models", options).open_model() as scanner:
+    options = {
+        "model": checkpoint,
+        "device": device,
+        "source_language": source_language,
+        "progress": progress,
+    }
+    with LibraryCall("models", options).open_model() as scanner:
         from attnscan.studies.checkpoint import examine
 
         scanner.tell("trying it on two sentences")

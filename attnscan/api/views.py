@@ -6,7 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.api.arguments import Call, Pairs, check_names, file_to_write, list_texts, parse_window
+from attnscan.api.arguments import (
+    LibraryCall,
+    Pairs,
+    check_names,
+    file_to_write,
+    list_texts,
+    parse_window,
+)
 from attnscan.api.many_pairs import rank_pairs
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.studies import read_trees
@@ -59,19 +66,30 @@ def report(
     if window is not None and kind in ("cross", "all"):
         raise OptionError("--window is for the page of one text", "leave it out")
     if heads is not None and kind == "all":
-        raise OptionError("--heads is of one kind of attention", "name encoder, decoder or cross as --attention")
+        raise OptionError(
+            "--heads is of one kind of attention", "name encoder, decoder or cross as --attention"
+        )
     if treebank is None and sentences is not None:
         raise OptionError("--sentences is for --treebank", "name a treebank, or leave it out")
     if treebank is not None and not (over_pairs and pairs is None):
         raise OptionError("several things were given to look at", "give --treebank alone")
     of_one_input = window is not None or not neurons or kind not in (None, "encoder")
     if over_pairs and (of_one_input or (heads is not None and treebank is None)):
-        raise OptionError("--heads, --window, --no-neurons and --attention are for one input's page", "leave them out")
+        raise OptionError(
+            "--heads, --window, --no-neurons and --attention are for one input's page",
+            "leave them out",
+        )
     keep = Selection(window=parse_window(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
-    results = [trees.sentences[0].result] if trees else _results("report", a, b, pairs, weights, heads, options, keep)
+    results = (
+        [trees.sentences[0].result]
+        if trees
+        else _results("report", a, b, pairs, weights, heads, options, keep)
+    )
     if not isinstance(results[0], HeadScores):
-        raise OptionError(f"there is no page of a {type(a).__name__}", "give what classify or heads returns")
+        raise OptionError(
+            f"there is no page of a {type(a).__name__}", "give what classify or heads returns"
+        )
     from attnscan.views.page.page import PageOptions, page, trees_page
 
     progress_of(options.get("progress"))("writing the page", None, None)
@@ -121,7 +139,9 @@ def plot(
     if kind != "head" and not is_result and (heads is not None or lines or window is not None):
         raise OptionError("--heads, --lines and --window are for --kind head", "leave them out")
     if kind == "head" and (heads is None or (a is None and weights is None)):
-        raise OptionError("--kind head draws heads on one input", "name them, as --heads 2-0, and give a sentence")
+        raise OptionError(
+            "--kind head draws heads on one input", "name them, as --heads 2-0, and give a sentence"
+        )
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
     from attnscan.views.pictures import picture
@@ -129,11 +149,27 @@ def plot(
     if kind not in (None, "map", "scores", "layers"):
         options = {**options, "predictive": "off"}  # weights alone are drawn
     head_names = None if heads is None else heads_written(heads)
-    keep = Selection(head_names, window=parse_window(window), is_drawn=True) if kind == "head" else False
-    (result,) = _results("plot", a, b, pairs, weights, heads, options, keep, labelled=kind in (None, "map", "profile"))
+    keep = (
+        Selection(head_names, window=parse_window(window), is_drawn=True)
+        if kind == "head"
+        else False
+    )
+    (result,) = _results(
+        "plot",
+        a,
+        b,
+        pairs,
+        weights,
+        heads,
+        options,
+        keep,
+        labelled=kind in (None, "map", "profile"),
+    )
     progress_of(options.get("progress"))("drawing", None, None)
     patterns = None if pattern is None else list_texts("pattern", pattern)
-    drawn = picture(result, kind, file_format, width, heads=head_names, lines=lines, patterns=patterns)
+    drawn = picture(
+        result, kind, file_format, width, heads=head_names, lines=lines, patterns=patterns
+    )
     if path is not None:
         write_file(path, drawn)
     return drawn
@@ -154,13 +190,20 @@ def _results(
     """Make the results to draw: of one input by each kind of attention, of many pairs, or the result that was given."""
     check_names(function, options)
     if (a is not None) + (pairs is not None) + (weights is not None) > 1:
-        raise OptionError("several things were given to look at", "give a sentence, or two, or --pairs or --weights")
+        raise OptionError(
+            "several things were given to look at",
+            "give a sentence, or two, or --pairs or --weights",
+        )
     if a is None and weights is None:
-        return [rank_pairs(Call(function, options, pairs=pairs, labelled=labelled))]
+        return [rank_pairs(LibraryCall(function, options, pairs=pairs, labelled=labelled))]
     if weights is not None or isinstance(a, str | Sentence):
-        input_options = {name: value for name, value in options.items() if name != "predictive_pairs"}
+        input_options = {
+            name: value for name, value in options.items() if name != "predictive_pairs"
+        }
         if heads is not None and input_options.get("attention") != "all":
-            input_options["attention"] = attention_named(heads_written(heads), input_options.get("attention"))
+            input_options["attention"] = attention_named(
+                heads_written(heads), input_options.get("attention")
+            )
         result: Any = classify(a, b, weights=weights, keep_attention=keep, **input_options)
         return list(result.values()) if input_options.get("attention") == "all" else [result]
     if not isinstance(a, HeadScores):

@@ -17,7 +17,9 @@ from typer.core import TyperCommand, TyperGroup
 from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 
-_EITHER = "Give one input or --pairs; without either it reads the 102 pairs that ship with attnscan."
+_EITHER = (
+    "Give one input or --pairs; without either it reads the 102 pairs that ship with attnscan."
+)
 LISTED: dict[str, dict[str, str]] = {
     "What heads do": {
         "classify": "What every head does on one sentence or pair.",
@@ -49,7 +51,9 @@ LISTED: dict[str, dict[str, str]] = {
 """The first line of each command's help, by groups, which are modules of `commands`; a list shows its first words."""
 COMMANDS = {name: about for commands in LISTED.values() for name, about in commands.items()}
 COULD_KEEP = "; with --state FILE the next run goes on from what is done"
-_UsageError: Any = import_module(typer.BadParameter.__module__).UsageError  # Typer's own, or Click's, by its version
+_UsageError: Any = import_module(
+    typer.BadParameter.__module__
+).UsageError  # Typer's own, or Click's, by its version
 
 
 @contextmanager
@@ -63,18 +67,30 @@ def report_errors(command: str, params: Mapping[str, Any]) -> Iterator[None]:
         yield
         return
     except _UsageError as error:
-        message = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
-        message += _remedy(message, [param.name for param in error.ctx.command.params] if error.ctx else [])
+        message = " ".join(
+            error.format_message().replace("Value error, ", "").split()
+        ).removesuffix(".")
+        message += _remedy(
+            message, [param.name for param in error.ctx.command.params] if error.ctx else []
+        )
         line, code = f"{message} ({error.ctx.command_path if error.ctx else command} --help)", 2
     except OptionError as error:
         line, code = f"{error.line} ({command} --help)", 2
     except AttnscanError as error:
         line = error.line
-    except BrokenPipeError:  # the reader has what it wanted; standard output must not be flushed once more
+    except (
+        BrokenPipeError
+    ):  # the reader has what it wanted; standard output must not be flushed once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
-        advice = "; run the same command to resume" if params.get("state") else COULD_KEEP if "state" in params else ""
+        advice = (
+            "; run the same command to resume"
+            if params.get("state")
+            else COULD_KEEP
+            if "state" in params
+            else ""
+        )
         line, code = f"interrupted{advice}", 130
     except Exception as error:
         if not out_of_memory(error):
@@ -90,7 +106,11 @@ def _remedy(message: str, names: Sequence[str]) -> str:
     """What to do about words that a command, whose parameters have these names, does not take."""
     if "extra argument" in message and {"a", "pairs"} & {*names}:
         of_text = "; put each sentence in quotes, and name a file of pairs by --pairs of heads"
-        return of_text if "a" in names else "; a sentence is for classify, and a file of pairs for --pairs"
+        return (
+            of_text
+            if "a" in names
+            else "; a sentence is for classify, and a file of pairs for --pairs"
+        )
     if "a" in names and re.search("option: -([^-]|- )", message):
         return "; put -- before a sentence that begins with a dash"
     return ""
@@ -112,7 +132,10 @@ class _Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the commands in groups, each in a line."""
         for heading, commands in LISTED.items():
-            lines = [(name, re.split("[.:,] ", about.rstrip("."))[0] + ".") for name, about in commands.items()]
+            lines = [
+                (name, re.split("[.:,] ", about.rstrip("."))[0] + ".")
+                for name, about in commands.items()
+            ]
             with formatter.section(heading):
                 formatter.write_dl(lines, 12)
 
@@ -147,7 +170,9 @@ class _Command(TyperCommand):
         for heading, names in ({"Arguments": arguments} | groups).items():
             if names:
                 with formatter.section(heading):
-                    formatter.write_dl([params[name].get_help_record(ctx) for name in names], col_max=26)
+                    formatter.write_dl(
+                        [params[name].get_help_record(ctx) for name in names], col_max=26
+                    )
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -155,7 +180,9 @@ class _Command(TyperCommand):
 
         with report_errors(f"attnscan {self.name}", ctx.params):
             check_overwrites(ctx.params)
-            return self._run.callback(**{param.name: ctx.params[param.name] for param in self._run.params})
+            return self._run.callback(
+                **{param.name: ctx.params[param.name] for param in self._run.params}
+            )
 
 
 app = typer.Typer(
@@ -178,16 +205,24 @@ def main() -> None:
     if sys.stdout is None:  # the shell's `>&-`
         sys.exit("attnscan: standard output is closed; leave it open, or send it to /dev/null")
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal without UTF-8 gets all
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home where it cannot keep anything
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written is removed, as after Ctrl-C
-    gc.set_threshold(100_000)  # of the million objects that a model brings, nearly all stay to the end
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # it warns of a home where it cannot keep anything
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # what is half written is removed, as after Ctrl-C
+    gc.set_threshold(
+        100_000
+    )  # of the million objects that a model brings, nearly all stay to the end
     try:
         app(sys.argv[1:] or ["--help"], prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
+            signal.signal(
+                number, signal.SIG_IGN
+            )  # all is said; threads that end now must not be disturbed
         gc.freeze()  # nothing is searched through at the end: the system takes back all memory at once
 
 
@@ -200,7 +235,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass

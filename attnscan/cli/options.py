@@ -36,11 +36,19 @@ def argument(about: str, metavar: str, **settings: Any) -> Any:
 
 A = Annotated[str | None, argument("Sentence A.", "A")]
 B = Annotated[str | None, argument("Sentence B.", "B")]
-HeadsArgument = Annotated[str, argument("One head or several: 2-0, 2-0,6-11, layer:2 or all.", "HEADS")]
+HeadsArgument = Annotated[
+    str, argument("One head or several: 2-0, 2-0,6-11, layer:2 or all.", "HEADS")
+]
 _PATTERN = "Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat."
-Pattern = Annotated[list[str] | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)]
-Treebank = Annotated[list[str] | None, option("Read sentences with trees, in CoNLL-U. May repeat.", "FILE.conllu")]
-Token = Annotated[str | None, option("One query token: its text, its index, or store#2 for the second one.", "T")]
+Pattern = Annotated[
+    list[str] | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)
+]
+Treebank = Annotated[
+    list[str] | None, option("Read sentences with trees, in CoNLL-U. May repeat.", "FILE.conllu")
+]
+Token = Annotated[
+    str | None, option("One query token: its text, its index, or store#2 for the second one.", "T")
+]
 Window = Annotated[str | None, option("Only tokens I to J.", "I-J")]
 
 _DECLARED = {**declared(FileReading), **declared(ScanOptions)}
@@ -58,7 +66,11 @@ _OTHERS: dict[str, tuple[Any, str | None, str]] = {
     "state": (str, "FILE", "Save progress here, and resume from it."),
     "format": (Format, None, "Print in this format; -o takes the format of FILE's suffix."),
     "csv": (bool, None, "Print CSV; short for --format csv."),
-    "decimal_comma": (bool, None, "Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
+    "decimal_comma": (
+        bool,
+        None,
+        "Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells.",
+    ),
     "output": (Path, "FILE", "Write to FILE, in the format of its suffix."),
     "signature": (Path, "FILE.json", "Also write model, versions, options and input hash."),
 }
@@ -75,11 +87,23 @@ _COMMANDS: dict[str, str] = {
     "state": "heads profile syntax",
     "model": f"{_RUN} plot report serve",
     "signature": f"{_RUN} compare",
-    **dict.fromkeys(("format", "csv", "decimal_comma", "output"), f"{_RUN} compare patterns models"),
+    **dict.fromkeys(
+        ("format", "csv", "decimal_comma", "output"), f"{_RUN} compare patterns models"
+    ),
 }
 """Options that are not of a scan, and the commands that have them."""
-_ALL_KINDS = ("classify", "heads", "report", "serve")  # commands that read all kinds of attention at once
-_OFF = ("show", "explain", "head", "serve")  # commands that ask for no predictive words by themselves
+_ALL_KINDS = (
+    "classify",
+    "heads",
+    "report",
+    "serve",
+)  # commands that read all kinds of attention at once
+_OFF = (
+    "show",
+    "explain",
+    "head",
+    "serve",
+)  # commands that ask for no predictive words by themselves
 _ATTENTION = (
     "Which attention of an encoder-decoder to read; B is the target, else the model writes one. "
     "[default: encoder, or by the letter of heads]"
@@ -91,7 +115,9 @@ def _parameter(name: str, kind: Any, metavar: str | None, about: str, **settings
     option_info = typer.Option(*flags, metavar=metavar, help=about, **settings)
     is_flag, optional = kind is bool, kind if kind is bool else kind | None
     annotation: Any = Annotated[optional, option_info]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation
+    )
 
 
 def _declared_option(name: str, command: str) -> Parameter:
@@ -107,20 +133,37 @@ def _declared_option(name: str, command: str) -> Parameter:
         default = "off"
     if default not in (None, True, False) and "[default" not in about:
         about += f" [default: {default}]"
-    bounds = {name: bound for name, bound in (("min", option.least), ("max", option.most)) if bound is not None}
+    bounds = {
+        name: bound
+        for name, bound in (("min", option.least), ("max", option.most))
+        if bound is not None
+    }
     kind = str if name in ("columns", "id") else kind
-    metavar = None if "Literal" in str(kind) else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
+    metavar = (
+        None
+        if "Literal" in str(kind)
+        else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
+    )
     return _parameter(name, kind, metavar, about, **bounds)
 
 
 def shared_params(command: str) -> list[Any]:
     """The options that a command shares with others, as Typer reads them."""
-    names = [*SCAN.get(command, ()), *(name for name, commands in _COMMANDS.items() if command in commands.split())]
+    names = [
+        *SCAN.get(command, ()),
+        *(name for name, commands in _COMMANDS.items() if command in commands.split()),
+    ]
     names += ["alignments"] if "attention" in names else []
     parameters = [_parameter(name, *_OTHERS[name]) for name in _OTHERS if name in names]
-    parameters += [_declared_option(name, command) for name in _DECLARED if name in names and name != "header"]
-    option_info = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options and exit.")
-    help_all = Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option_info])
+    parameters += [
+        _declared_option(name, command) for name in _DECLARED if name in names and name != "header"
+    ]
+    option_info = typer.Option(
+        "--help-all", is_eager=True, callback=_show_all, help="Show all options and exit."
+    )
+    help_all = Parameter(
+        "help_all", Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option_info]
+    )
 
     def declares(**_: Any) -> None:
         """Declares the options."""
@@ -148,9 +191,15 @@ def make_command(function: Callable[..., None]) -> Any:
 USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
 """Options that most users need; help names them behind a command's own."""
 _SUBJECTS = {
-    "What to read": ("weights window treebank held columns skip_bad on_long", "header no_header quoting encoding id"),
+    "What to read": (
+        "weights window treebank held columns skip_bad on_long",
+        "header no_header quoting encoding id",
+    ),
     "What to score": ("by special unit", "words no_related threshold split seed"),
-    "Encoder-decoders": ("attention", "query alignments max_target_tokens source_language target_language"),
+    "Encoder-decoders": (
+        "attention",
+        "query alignments max_target_tokens source_language target_language",
+    ),
     "Predictive words": ("predictive", "predictive_words predictive_pairs"),
     "Model": ("device", "dtype batch_tokens"),
     "Result": ("format", "decimal_comma signature"),
@@ -165,21 +214,31 @@ RARE = [name for _, rare in _SUBJECTS.values() for name in rare.split()]
 def grouped(names: Sequence[str], required: Sequence[str] = ()) -> dict[str, list[str]]:
     """The options of a command under the headings of its help, those that are `required` under the first."""
     groups = {
-        heading: [name for name in group if name in names and name not in required] for heading, group in GROUPS.items()
+        heading: [name for name in group if name in names and name not in required]
+        for heading, group in GROUPS.items()
     }
     inside = {*USUAL, *(name for group in groups.values() for name in group)}
-    of_command = [*(name for name in names if name not in inside), *(name for name in USUAL if name in names)]
+    of_command = [
+        *(name for name in names if name not in inside),
+        *(name for name in USUAL if name in names),
+    ]
     return {"Options": of_command} | {heading: group for heading, group in groups.items() if group}
 
 
 def arguments_of(command: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Turn a command's parameters into arguments of its library function; those that were not given are left out."""
     names = (*signature(getattr(attnscan, command)).parameters, *SCAN[command], *READING, *SHARED)
-    values = {name: value for name in names if (value := params.get(name)) not in (None, (), []) and value is not False}
+    values = {
+        name: value
+        for name in names
+        if (value := params.get(name)) not in (None, (), []) and value is not False
+    }
     if params.get("header") and params.get("no_header"):
         raise typer.BadParameter("--header and --no-header contradict each other")
     values |= {name: False for name in ("related", "neurons", "header") if params.get(f"no_{name}")}
-    values |= {name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values}
+    values |= {
+        name: Files(values[name]) for name in ("pairs", "treebank", "held") if name in values
+    }
     if "columns" in values:
         values["columns"] = values["columns"].split(",")
     return values

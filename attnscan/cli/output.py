@@ -58,7 +58,12 @@ View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
 def check_overwrites(params: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter if a run would write over a file that it reads, or write two files in one."""
     read = [params.get(name) for name in READ]
-    names = [str(name) for value in read if value for name in (value if isinstance(value, list) else [value])]
+    names = [
+        str(name)
+        for value in read
+        if value
+        for name in (value if isinstance(value, list) else [value])
+    ]
     used = [path for name in names for path in _files_read(name)]
     for path in (Path(params[name]) for name in WRITTEN if params.get(name) is not None):
         for used_path in used:
@@ -70,7 +75,9 @@ def check_overwrites(params: Mapping[str, Any]) -> None:
 
 def _files_read(name: str) -> list[Path]:
     """The files that a path, glob, directory or file URI stands for; of FILE.py:FUNCTION, the file."""
-    with suppress(AttnscanError):  # what stands for no file that can be read is refused where it is read
+    with suppress(
+        AttnscanError
+    ):  # what stands for no file that can be read is refused where it is read
         if (files := local_files([name])) is not None:
             return list(map(Path, files))
     return [Path(re.sub(r"\.py:.*", ".py", name))]
@@ -94,7 +101,9 @@ class Output:
         if self.path is not None:
             check_writable(self.path)
         elif self.format in ("parquet", "xlsx") and sys.stdout.isatty():
-            raise OutputError(f"{self.format} is no text for a terminal", f"name a file: -o heads.{self.format}")
+            raise OutputError(
+                f"{self.format} is no text for a terminal", f"name a file: -o heads.{self.format}"
+            )
         check_library(self.format)
         if self.format in PICTURES:
             with needs("pictures need matplotlib", "plot"):
@@ -147,7 +156,9 @@ class Output:
         screen = Group(*lines, *(parts if isinstance(parts, Iterator) else [parts]))
         if self.path is not None:
             return rendered(screen, width).encode()
-        text = rendered(screen, width, console.color_system if console.is_terminal else None, console.no_color)
+        text = rendered(
+            screen, width, console.color_system if console.is_terminal else None, console.no_color
+        )
         typed = shlex.join(["attnscan", *suggestion])
         if suggestion and plain(typed) == typed:
             text += f"\nNext: {typed}\n"  # unbroken, so that it can be pasted from a terminal of any width
@@ -166,12 +177,16 @@ def output_of(params: Mapping[str, Any], *, draws: bool = False) -> Output:
     suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
     by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
     if path is not None and chosen and by_suffix not in (None, chosen):
-        raise typer.BadParameter(f"the format {chosen} and {path} contradict each other: name the file otherwise")
+        raise typer.BadParameter(
+            f"the format {chosen} and {path} contradict each other: name the file otherwise"
+        )
     if (kind := chosen or by_suffix) is None or (kind in PICTURES and not draws):
         remedy = f"use one of {' '.join(suffixes if draws else SUFFIXES)}, or pass --format"
         raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
     if params["decimal_comma"] and kind not in ("csv", "tsv"):
-        raise typer.BadParameter("--decimal-comma is for --csv, or for TSV: add --csv, or leave it out")
+        raise typer.BadParameter(
+            "--decimal-comma is for --csv, or for TSV: add --csv, or leave it out"
+        )
     return Output(kind, path, params["decimal_comma"], params.get("signature"))
 
 
@@ -217,7 +232,9 @@ def say(line: str) -> None:
     """Write a line to standard error; nothing if it is empty, or standard error takes no more."""
     if line and sys.stderr is not None:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
-            print(f"attnscan: {plain(line)}", file=sys.stderr, flush=True)  # not by Typer, which writes into the bar
+            print(
+                f"attnscan: {plain(line)}", file=sys.stderr, flush=True
+            )  # not by Typer, which writes into the bar
 
 
 @contextmanager
@@ -244,11 +261,22 @@ def running(doing: str = "") -> Iterator[OnProgress | None]:
 def _bar(doing: str) -> Iterator[OnProgress]:
     """Show a bar from the first moment on, until the work is done."""
     from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.table import Column
 
     text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
-    columns = SpinnerColumn("line"), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True), text
+    columns = (
+        SpinnerColumn("line"),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        text,
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(plain(doing), total=None)
 

@@ -17,7 +17,16 @@ from itertools import groupby
 from pathlib import Path
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.sentence import EncodedInput, Pair, Place, Record, Sentence, Span, Tag, bad_record
+from attnscan.inputs.sentence import (
+    EncodedInput,
+    Pair,
+    Place,
+    Record,
+    Sentence,
+    Span,
+    Tag,
+    bad_record,
+)
 from attnscan.text import hashed
 
 _TAG = "aligned"  # the tag of a target's words: the numbers of their source words
@@ -30,12 +39,18 @@ def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
     """The sentences of a file, with blank lines between; a PairsError in the place of a bad one."""
     document = None
     numbered = ((f"{name}:{number}", line.strip("\r\n")) for number, line in enumerate(lines, 1))
-    blocks = (list(block) for is_full, block in groupby(numbered, lambda line: line[1] != "") if is_full)
+    blocks = (
+        list(block) for is_full, block in groupby(numbered, lambda line: line[1] != "") if is_full
+    )
     for number, block in enumerate(blocks, 1):
         where = block[0][0]
         comments = {match[1]: match[2] for _, line in block if (match := _COMMENT.match(line))}
-        if "newdoc" in comments:  # one without an id goes by its first sentence, wherever the file lies
-            document = comments["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
+        if (
+            "newdoc" in comments
+        ):  # one without an id goes by its first sentence, wherever the file lies
+            document = (
+                comments["newdoc"] or hashed("\n".join(line for _, line in block).encode())[:16]
+            )
         try:
             pair = Pair(_sentence(block, comments.get("text"), document))
             yield Record(pair, where, place=Place(name, number, comments.get("sent_id")))
@@ -46,7 +61,9 @@ def trees_of(lines: Iterator[str], name: str) -> Iterator[Record | PairsError]:
 def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str | None) -> Sentence:
     """Raises: PairsError with the line of what is wrong."""
     words: list[_Line] = []
-    surface: list[tuple[_Line, int]] = []  # what stands in the text: words and multiword tokens, with their last words
+    surface: list[
+        tuple[_Line, int]
+    ] = []  # what stands in the text: words and multiword tokens, with their last words
     for where, content in block:
         cells = content.split("\t")
         if content.startswith("#") or re.fullmatch(r"\d+\.\d+", cells[0]):
@@ -62,12 +79,20 @@ def _sentence(block: Sequence[tuple[str, str]], text: str | None, document: str 
             if covered < len(words):
                 surface.append((line, len(words)))
         else:
-            raise bad_record(where, f"its number is {line.id!r:.20}, where word {len(words) + 1} follows")
+            raise bad_record(
+                where, f"its number is {line.id!r:.20}, where word {len(words) + 1} follows"
+            )
     if not words or surface[-1][1] > len(words):
-        raise bad_record(block[-1][0], "the sentence ends without words, or without those of its last token")
+        raise bad_record(
+            block[-1][0], "the sentence ends without words, or without those of its last token"
+        )
     if text is None:
-        text = "".join(line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface).strip()
-    tags: dict[str, Sequence[Tag]] = {name: [getattr(word, name) for word in words] for name in ("upos", "deprel")}
+        text = "".join(
+            line.form + " " * ("SpaceAfter=No" not in line.misc.split("|")) for line, _ in surface
+        ).strip()
+    tags: dict[str, Sequence[Tag]] = {
+        name: [getattr(word, name) for word in words] for name in ("upos", "deprel")
+    }
     tags |= {"head": _heads(words), "document": [document] * len(words)}
     return Sentence(text, _spans(words, surface, text), tags)
 
@@ -78,16 +103,22 @@ def _heads(words: Sequence[_Line]) -> list[int | None]:
     for word in words:
         if not re.fullmatch("[0-9]{1,6}", word.head) or int(word.head) > len(words):
             what = f"the head of word {word.id} ({word.form!r:.30}) is {word.head!r:.20}, and words are 1 to"
-            raise bad_record(word.where, f"{what} {len(words)}: only treebanks with trees can be read")
+            raise bad_record(
+                word.where, f"{what} {len(words)}: only treebanks with trees can be read"
+            )
         heads.append(int(word.head) - 1)
     if heads.count(-1) != 1:
-        raise bad_record(words[0].where, f"{heads.count(-1)} words have the head 0, and a tree has one root")
+        raise bad_record(
+            words[0].where, f"{heads.count(-1)} words have the head 0, and a tree has one root"
+        )
     try:
         TopologicalSorter({word: (head,) for word, head in enumerate(heads)}).prepare()
     except CycleError as error:
         circle = sorted(set(error.args[1]))
         numbers = ", ".join(words[word].id for word in circle[:9])
-        raise bad_record(words[circle[0]].where, f"the heads of words {numbers} go in a circle") from None
+        raise bad_record(
+            words[circle[0]].where, f"the heads of words {numbers} go in a circle"
+        ) from None
     return [None if head < 0 else head for head in heads]
 
 
@@ -97,7 +128,10 @@ def _spans(words: Sequence[_Line], surface: Sequence[tuple[_Line, int]], text: s
     for line, last in surface:
         at += len(text[at:]) - len(text[at:].lstrip())
         if not text.startswith(line.form, at):
-            raise bad_record(line.where, f"the form is {line.form!r:.30}, and the text goes on with {text[at:][:20]!r}")
+            raise bad_record(
+                line.where,
+                f"the form is {line.form!r:.30}, and the text goes on with {text[at:][:20]!r}",
+            )
         parts = [word.form for word in words[len(spans) : last]]
         if "".join(parts) != line.form:
             parts = [line.form, *[""] * (len(parts) - 1)]
@@ -140,7 +174,9 @@ class Alignments:
             number = record.place.row
             files.add(record.place.file)
             if number > len(self.lines) or len(files) > 1:
-                raise PairsError(f"{short} there is a pair {number}, or pairs are in several files", remedy)
+                raise PairsError(
+                    f"{short} there is a pair {number}, or pairs are in several files", remedy
+                )
             try:
                 yield replace(record, pair=link_words(record.pair, self.lines[number - 1]))
             except InputError as error:
@@ -152,7 +188,10 @@ class Alignments:
 def link_words(pair: Pair, line: str) -> Pair:
     """A pair whose target's words, given or between spaces, know their source words. Raises: InputError."""
     if len(pair.sentences) < 2:
-        raise InputError("the pair has no target, whose words could be aligned", "give pairs of source and target")
+        raise InputError(
+            "the pair has no target, whose words could be aligned",
+            "give pairs of source and target",
+        )
     source, target = pair.by_spaces.sentences
     sources, targets = len(source.words or ()), len(target.words or ())
     links: list[set[int]] = [set() for _ in range(targets)]
@@ -171,7 +210,9 @@ def link_words(pair: Pair, line: str) -> Pair:
 def copy_links(pair: Pair, linked: Pair) -> Pair:
     """A pair with the links of another; as it is if its source or its target has another number of words."""
     spaced = pair.by_spaces
-    counts, other_counts = ([len(text.words or ()) for text in texts.sentences] for texts in (spaced, linked))
+    counts, other_counts = (
+        [len(text.words or ()) for text in texts.sentences] for texts in (spaced, linked)
+    )
     if counts != other_counts:
         return pair
     return Pair(spaced.sentences[0], replace(spaced.sentences[1], tags=linked.sentences[1].tags))
@@ -180,7 +221,9 @@ def copy_links(pair: Pair, linked: Pair) -> Pair:
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:
     """The number of each linked word of a target, and those of its source words; none of a pair without links."""
     tags = pair.sentences[-1].tags.get(_TAG, ())
-    yield from ((word, list(map(int, str(tag).split()))) for word, tag in enumerate(tags) if tag is not None)
+    yield from (
+        (word, list(map(int, str(tag).split()))) for word, tag in enumerate(tags) if tag is not None
+    )
 
 
 def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
@@ -190,5 +233,8 @@ def unit_links(encoded: EncodedInput) -> tuple[tuple[int, int], ...]:
     links, first = dict(links_of(encoded.pair)), encoded.unit[encoded.source]
     words = list(enumerate(encoded.unit_words))
     return tuple(
-        (unit, key) for unit, word in words[first:] for key, linked in words[:first] if linked in links.get(word, ())
+        (unit, key)
+        for unit, word in words[first:]
+        for key, linked in words[:first]
+        if linked in links.get(word, ())
     )

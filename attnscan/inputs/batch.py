@@ -25,7 +25,15 @@ from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.encode import WORD_END, WORD_STARTS, bare, continues_word, decode_tokens
-from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, PADDING, SPECIAL, EncodedInput, Tag
+from attnscan.inputs.sentence import (
+    CONTINUES,
+    GOES_ON,
+    NO_WORD,
+    PADDING,
+    SPECIAL,
+    EncodedInput,
+    Tag,
+)
 
 _FREQUENT = 100
 _ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
@@ -34,7 +42,10 @@ _NEIGHBOURS = 10
 _MOST_PAIRS = 15_000_000  # of which the threshold is taken: 0.15 s of one core at 384 dimensions, beside 2 s for all
 _TOP_SHARE = 0.0001  # at or above the 99.99th percentile
 _FEWEST = 1000  # words; of fewer, a ten-thousandth of the pairs is next to nothing
-_ROWS, _ROWS_OF_HAND = 16_384, 512  # of the table, and of a hand, that are looked at at once, for memory's sake
+_ROWS, _ROWS_OF_HAND = (
+    16_384,
+    512,
+)  # of the table, and of a hand, that are looked at at once, for memory's sake
 _TOGETHER = 16  # words whose neighbours are sought at once, always as many: another number would round otherwise
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
@@ -150,7 +161,11 @@ class EncodedBatch:
         return cells if self.visible is None else cells & self.visible
 
     def under(
-        self, visible: Tensor, inputs: slice = slice(None), rows: slice = slice(None), columns: slice = slice(None)
+        self,
+        visible: Tensor,
+        inputs: slice = slice(None),
+        rows: slice = slice(None),
+        columns: slice = slice(None),
     ) -> EncodedBatch:
         """Some inputs under a layer's mask, with ranges of their tokens for queries and keys; all of them by default.
 
@@ -162,23 +177,33 @@ class EncodedBatch:
             visible, keys = self._by_units(visible, inputs, columns)
             visible, queries = self._by_units(visible.mT, inputs, rows)
             visible = visible.mT
-        changed = self._each(lambda values: values[inputs]) | {"visible": visible, "inputs": self.inputs[inputs]}
+        changed = self._each(lambda values: values[inputs]) | {
+            "visible": visible,
+            "inputs": self.inputs[inputs],
+        }
         return replace(self, **changed, queries=queries, keys=keys)
 
     def _by_units(self, cells: Tensor, inputs: slice, tokens: slice) -> tuple[Tensor, slice]:
         """Whether any cell of a unit's tokens is true. Shape: [input, any, token] -> [input, any, unit]."""
         assert self.unit is not None
         unit, width = self.unit[inputs, tokens], self.word.shape[1]
-        units = slice(None) if tokens == slice(None) else slice(int(unit[0, 0]), int(unit.max()) + 1)
+        units = (
+            slice(None) if tokens == slice(None) else slice(int(unit[0, 0]), int(unit.max()) + 1)
+        )
         index = unit.where(unit >= 0, width)[:, None].expand_as(cells)
-        counts = cells.new_zeros(*cells.shape[:2], width + 1, dtype=torch.int32).scatter_add_(2, index, cells.int())
+        counts = cells.new_zeros(*cells.shape[:2], width + 1, dtype=torch.int32).scatter_add_(
+            2, index, cells.int()
+        )
         return counts[..., :width][..., units] > 0, units
 
     def _each(self, do: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """Apply `do` to every tensor; return the results by the names of the fields."""
         values = {member.name: getattr(self, member.name) for member in fields(self)}
         tensors = {name: do(value) for name, value in values.items() if isinstance(value, Tensor)}
-        return {**tensors, "model_inputs": {name: do(values) for name, values in self.model_inputs.items()}}
+        return {
+            **tensors,
+            "model_inputs": {name: do(values) for name, values in self.model_inputs.items()},
+        }
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The batch on another device."""
@@ -194,14 +219,25 @@ def collate(
     """Put inputs side by side, padded at the end; `vocabulary` tells which words are frequent."""
     sentence = _padded([encoded.unit_sentence for encoded in inputs], PADDING)
     units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
-    first = torch.tensor([encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs])
-    frequent = None if vocabulary is None else np.isin(vocabulary.of_units(units), list(vocabulary.frequent))
+    first = torch.tensor(
+        [encoded.unit[encoded.source] if encoded.source else 0 for encoded in inputs]
+    )
+    frequent = (
+        None
+        if vocabulary is None
+        else np.isin(vocabulary.of_units(units), list(vocabulary.frequent))
+    )
     merges = any(len(encoded.units) < len(encoded.tokens) for encoded in inputs)
     number_of: dict[str, int] = {}
-    texts = [[number_of.setdefault(bare(text), len(number_of)) for text in encoded.units] for encoded in inputs]
+    texts = [
+        [number_of.setdefault(bare(text), len(number_of)) for text in encoded.units]
+        for encoded in inputs
+    ]
     punctuation = []
     for encoded in inputs:  # a unit is punctuation if all of its tokens are
-        content = {unit for unit, mark in zip(encoded.unit, encoded.punctuation, strict=True) if not mark}
+        content = {
+            unit for unit, mark in zip(encoded.unit, encoded.punctuation, strict=True) if not mark
+        }
         punctuation.append([unit not in content for unit in range(len(encoded.units))])
     return EncodedBatch(
         word=sentence >= 0,
@@ -214,7 +250,10 @@ def collate(
         unit=_padded([encoded.unit for encoded in inputs], -1) if merges else None,
         asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
-            name: _padded([row.model_inputs[name] for row in inputs], pad_id if name.endswith("input_ids") else 0)
+            name: _padded(
+                [row.model_inputs[name] for row in inputs],
+                pad_id if name.endswith("input_ids") else 0,
+            )
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),
@@ -260,9 +299,17 @@ class WholeWords:
         most = max(bearing, key=bearing.__getitem__)
         words = cls({}, most if bearing[most] else "")
         for number, text in sorted(texts.items()):
-            word = "" if words.mark == _START and not text.startswith(WORD_STARTS) else words.without_mark(text)
+            word = (
+                ""
+                if words.mark == _START and not text.startswith(WORD_STARTS)
+                else words.without_mark(text)
+            )
             # a letter may be a vowel sign; pieces that bear `##` or `@@` are not of letters alone
-            if len(word) > 1 and word[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in word):
+            if (
+                len(word) > 1
+                and word[0].isalpha()
+                and all(unicodedata.category(letter)[0] in "LM" for letter in word)
+            ):
                 words.ids.setdefault(word, number)
         return words
 
@@ -276,7 +323,9 @@ class WholeWords:
     def frequent(self) -> frozenset[int]:
         """The 100 words of the lowest ids, which are the most frequent; none where ids are in alphabetical order."""
         first = list(self.ids)[:_FREQUENT]
-        ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
+        ascending = sum(
+            word.casefold() <= following.casefold() for word, following in pairwise(first)
+        )
         is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
         return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
@@ -290,7 +339,9 @@ class WholeWords:
                 word = self.ids.get(self.without_mark(token), NO_WORD)
                 if word == NO_WORD or sentence[i] < 0 or pieces[unit[i]] > 1:
                     continue
-                follows = i > 0 and sentence[i - 1] == sentence[i]  # else no mark of a start is needed
+                follows = (
+                    i > 0 and sentence[i - 1] == sentence[i]
+                )  # else no mark of a start is needed
                 if not (follows and continues_word(tokens[i - 1], token, starts, ends)):
                     numbers[row, unit[i]] = word
         return numbers
@@ -300,8 +351,12 @@ def whole_words(tokenizer: Any) -> WholeWords:
     """The whole words that a tokenizer knows, added ones too."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     special = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
-    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
-    return WholeWords.of(dict(zip(written, decode_tokens(tokenizer, list(written.values())), strict=True)))
+    written = {
+        number: token for token, number in tokenizer.get_vocab().items() if token not in special
+    }
+    return WholeWords.of(
+        dict(zip(written, decode_tokens(tokenizer, list(written.values())), strict=True))
+    )
 
 
 @dataclass(frozen=True)
@@ -320,7 +375,9 @@ class Relatedness:
         Shape: [input, unit, unit], bool, symmetric, where the embeddings are.
         """
         device = self.embedding.device
-        ids, places = torch.unique(torch.from_numpy(self.words.of_units(inputs)).to(device), return_inverse=True)
+        ids, places = torch.unique(
+            torch.from_numpy(self.words.of_units(inputs)).to(device), return_inverse=True
+        )
         related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
         if self.threshold <= 1:
             directions = self._directions(ids.clip(0))
@@ -332,8 +389,13 @@ class Relatedness:
             inside[places, torch.arange(len(places), device=device)[:, None]] = 1
             pairs = (near & (inside @ inside.T > 0)).triu(1).nonzero()
             self._seek(set(ids[pairs].flatten().tolist()))
-            for (first, second), (word, other) in zip(pairs.tolist(), ids[pairs].tolist(), strict=True):
-                forth, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
+            for (first, second), (word, other) in zip(
+                pairs.tolist(), ids[pairs].tolist(), strict=True
+            ):
+                forth, back = (
+                    self._nearest[word].get(other, -2.0),
+                    self._nearest[other].get(word, -2.0),
+                )
                 if min(forth, back) >= self.threshold:
                     related[first, second] = related[second, first] = True
         return related[places[:, :, None], places[:, None, :]]
@@ -344,37 +406,56 @@ class Relatedness:
         size = len(self._ids)
         if size < _FEWEST:
             return math.inf
-        order = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(self._ids.device)
-        count = math.ceil(size**2 / 2 / _MOST_PAIRS)  # of hands, the pairs inside which stand for all
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(
+            self._ids.device
+        )
+        count = math.ceil(
+            size**2 / 2 / _MOST_PAIRS
+        )  # of hands, the pairs inside which stand for all
         hands = [self._ids[order[first::count]] for first in range(count)]
         pairs = sum(math.comb(len(hand), 2) for hand in hands)
-        top, total = self.embedding.new_full((math.ceil(pairs * _TOP_SHARE),), -1, dtype=torch.float32), 0.0
+        top, total = (
+            self.embedding.new_full((math.ceil(pairs * _TOP_SHARE),), -1, dtype=torch.float32),
+            0.0,
+        )
         for directions in map(self._directions, hands):
             total += (directions.sum(0).square().sum() - directions.square().sum()).item() / 2
             for start in range(0, len(directions), _ROWS_OF_HAND):
-                cosine = (directions[start : start + _ROWS_OF_HAND] @ directions[start:].T).triu(1)  # each pair once
+                cosine = (directions[start : start + _ROWS_OF_HAND] @ directions[start:].T).triu(
+                    1
+                )  # each pair once
                 top = torch.cat([top, cosine[cosine > top[-1].clamp_min(0)]]).topk(len(top)).values
         high, usual = top[-1].item(), total / pairs
-        return high if high > usual + 1e-3 else math.inf  # all alike, or all at right angles; so it is with NaN
+        return (
+            high if high > usual + 1e-3 else math.inf
+        )  # all alike, or all at right angles; so it is with NaN
 
     def _seek(self, words: Collection[int]) -> None:
         """Find the nearest words of those that were not asked for before."""
         waiting = sorted(word for word in words if word not in self._nearest)
         for start in range(0, len(waiting), _TOGETHER):
             block = waiting[start : start + _TOGETHER]
-            filled = torch.tensor([*block, *[block[-1]] * (_TOGETHER - len(block))], device=self.embedding.device)
+            filled = torch.tensor(
+                [*block, *[block[-1]] * (_TOGETHER - len(block))], device=self.embedding.device
+            )
             cosine = self._cosines(self._directions(filled))
             cosine[torch.arange(_TOGETHER, device=filled.device), filled] = -2
             nearest = cosine.topk(_NEIGHBOURS)
-            for word, ids, cosines in zip(block, nearest.indices.tolist(), nearest.values.tolist(), strict=False):
+            for word, ids, cosines in zip(
+                block, nearest.indices.tolist(), nearest.values.tolist(), strict=False
+            ):
                 self._nearest[word] = dict(zip(ids, cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:
         """Of directions with every row; -2 with what is no word. Shape: [direction, dimension] -> [., vocabulary]."""
         mean, scale = self._centre
-        parts = [rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)]  # the faster way round
+        parts = [
+            rows.float() @ directions.T for rows in torch.split(self.embedding, _ROWS)
+        ]  # the faster way round
         cosine = torch.cat(parts).T.contiguous().sub_((directions @ mean)[:, None]).mul_(scale)
-        return cosine.masked_fill_(torch.ones_like(scale, dtype=torch.bool).index_fill(0, self._ids, False), -2)
+        return cosine.masked_fill_(
+            torch.ones_like(scale, dtype=torch.bool).index_fill(0, self._ids, False), -2
+        )
 
     def _directions(self, ids: Tensor) -> Tensor:
         mean, _ = self._centre
@@ -390,5 +471,7 @@ class Relatedness:
         """The mean word, and one over every row's distance from it. Shape: [dimension] and [vocabulary]."""
         parts = [self.embedding[ids].float().sum(0) for ids in torch.split(self._ids, _ROWS)]
         mean = torch.stack(parts).sum(0) / len(self._ids)
-        lengths = [(rows.float() - mean).norm(dim=-1) for rows in torch.split(self.embedding, _ROWS)]
+        lengths = [
+            (rows.float() - mean).norm(dim=-1) for rows in torch.split(self.embedding, _ROWS)
+        ]
         return mean, 1 / torch.cat(lengths).clamp_min(1e-12)

@@ -14,15 +14,29 @@ from itertools import accumulate, chain, groupby
 from typing import Any
 
 from attnscan.errors import InputError, SelectionError, TooLongError, nearest
-from attnscan.inputs.sentence import CONTINUES, GOES_ON, NO_WORD, SPECIAL, EncodedInput, Pair, Span, Unit, join
+from attnscan.inputs.sentence import (
+    CONTINUES,
+    GOES_ON,
+    NO_WORD,
+    SPECIAL,
+    EncodedInput,
+    Pair,
+    Span,
+    Unit,
+    join,
+)
 
 WORD_STARTS = ("Ġ", "▁", " ")
 WORD_END = "</w>"
-_BYTE_INSIDE = re.compile("<0x[89AB][0-9A-F]>")  # a byte behind the first one of a character, in SentencePiece
+_BYTE_INSIDE = re.compile(
+    "<0x[89AB][0-9A-F]>"
+)  # a byte behind the first one of a character, in SentencePiece
 _JOINER = "\u200d"
 _TIED = frozenset((_JOINER, *map(chr, range(0x1F3FB, 0x1F400))))  # and shades of skin
 # scripts that put no space between words: Thai to Khmer, kana, Han
-_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
+_NO_SPACES = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}"
+)
 _NAMED, _LONG_WORD = 5, 50  # words in a note, and characters of a token, at most
 
 Tokenized = tuple[dict[str, list[int]], Any]
@@ -47,14 +61,18 @@ def is_part_of_character(before: str, text: str) -> bool:
 
 def splits_words(previous: str, token: str) -> bool:
     """Whether a word ends between two tokens because one of them is punctuation, as `mat` `.`; a space ends none."""
-    return bool(bare(previous)) and any(is_punctuation(text) and bare(text) for text in (previous, token))
+    return bool(bare(previous)) and any(
+        is_punctuation(text) and bare(text) for text in (previous, token)
+    )
 
 
 def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
     """Whether `token` goes on with the word of the token before it, judged by spelling alone."""
     if token.startswith(CONTINUES):
         return len(token) > len(CONTINUES)
-    if _BYTE_INSIDE.fullmatch(token) or (previous.endswith(GOES_ON) and len(previous) > len(GOES_ON)):
+    if _BYTE_INSIDE.fullmatch(token) or (
+        previous.endswith(GOES_ON) and len(previous) > len(GOES_ON)
+    ):
         return True
     if marks_ends:
         return not previous.endswith(WORD_END)
@@ -70,7 +88,11 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
         places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
         if 0 < number <= len(places):
             return places[number - 1]
-    hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
+    hint = nearest(
+        bare(text),
+        map(bare, tokens),
+        f"give a token's text, or an index from 0 to {len(tokens) - 1}",
+    )
     raise SelectionError(f"the input has no token '{text}'", hint)
 
 
@@ -103,7 +125,9 @@ def encode_pairs(
                         "shorten it, or pass --on-long truncate to cut it",
                     )
                 # a fast tokenizer pairs every piece that it cuts off A with each off B: most must be cut before
-                tokenized = _tokenized(tokenizer, Pair(*(text[: limit * _LONG_WORD] for text in pair.texts)), limit)
+                tokenized = _tokenized(
+                    tokenizer, Pair(*(text[: limit * _LONG_WORD] for text in pair.texts)), limit
+                )
             yield replace(_encoded(tokenizer, pair, unit, tokenized), truncated=truncated)
         except InputError as error:
             yield error
@@ -113,16 +137,24 @@ def _tokenized(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tok
     """One input; a cut takes from the longer sentence first."""
     truncation: Any = "longest_first" if max_length else False
     encoding = tokenize(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
-    return {name: list(encoding[name]) for name in encoding}, encoding.encodings[0] if encoding.is_fast else None
+    return {name: list(encoding[name]) for name in encoding}, encoding.encodings[
+        0
+    ] if encoding.is_fast else None
 
 
 def _tokenized_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:
     """Some inputs in one call; None in place of each where that is not possible."""
-    if getattr(tokenizer, "is_fast", False) and len({len(pair.texts) for pair in pairs}) == 1 < len(pairs):
+    if getattr(tokenizer, "is_fast", False) and len({len(pair.texts) for pair in pairs}) == 1 < len(
+        pairs
+    ):
         with suppress(InputError):
-            encoding = tokenize(tokenizer, *map(list, zip(*(pair.texts for pair in pairs), strict=True)))
+            encoding = tokenize(
+                tokenizer, *map(list, zip(*(pair.texts for pair in pairs), strict=True))
+            )
             fast = enumerate(encoding.encodings)
-            return [({name: encoding[name][row] for name in encoding}, of_row) for row, of_row in fast]
+            return [
+                ({name: encoding[name][row] for name in encoding}, of_row) for row, of_row in fast
+            ]
     return [None] * len(pairs)
 
 
@@ -130,13 +162,19 @@ def _encoded(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> En
     (inputs, fast), sides = tokenized, _sentences_of(tokenizer, tokenized, pair)
     for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
         if number not in sides:
-            raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
+            raise InputError(
+                f"the tokenizer finds no word in sentence {name} ({text[:40]!r})",
+                "write it in words",
+            )
     tokens = surfaces = token_texts(tokenizer, inputs["input_ids"])
     spans = tuple[Span, ...]()
     if fast is not None:  # it tells what each token stands for: an unknown `☃` is written `[UNK]`
         spans = tuple(fast.offsets)
         parts = zip(sides, spans, tokens, strict=True)
-        surfaces = tuple((pair.texts[side][slice(*span)] if side >= 0 else "") or token for side, span, token in parts)
+        surfaces = tuple(
+            (pair.texts[side][slice(*span)] if side >= 0 else "") or token
+            for side, span, token in parts
+        )
     elif any(sentence.words is not None for sentence in pair.sentences):
         spans = _spans_between_spaces(tokenizer, inputs["input_ids"], sides, pair)
     encoded = EncodedInput(
@@ -160,7 +198,9 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
         return [SPECIAL if sequence is None else sequence for sequence in fast.sequence_ids]
     # A tokenizer written in Python tells no sequence ids: what tells is where each sentence's own tokens are.
     ids = inputs["input_ids"]
-    parts = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts]
+    parts = [
+        tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in pair.texts
+    ]
     length = sum(map(len, parts)) + tokenizer.num_special_tokens_to_add(pair=len(parts) > 1)
     if length > len(ids):
         cut = {"num_tokens_to_remove": length - len(ids), "truncation_strategy": "longest_first"}
@@ -178,24 +218,39 @@ def _sentences_of(tokenizer: Any, tokenized: Tokenized, pair: Pair) -> list[int]
     return sentence
 
 
-def _spans_between_spaces(tokenizer: Any, ids: Sequence[int], sides: Sequence[int], pair: Pair) -> tuple[Span, ...]:
+def _spans_between_spaces(
+    tokenizer: Any, ids: Sequence[int], sides: Sequence[int], pair: Pair
+) -> tuple[Span, ...]:
     """What stands between the spaces around each token, if tokenized alone it is the same, and has one given word."""
     spans = [(0, 0)] * len(ids)
     for number, sentence in enumerate(pair.sentences):
         places = [place for place, side in enumerate(sides) if side == number]
         parts = [match.span() for match in re.finditer(r"\S+", sentence.text)]
         texts = [sentence.text[slice(*part)] for part in parts]
-        ids_of_parts = [tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in texts]
-        words_in = [sum(first < end and start < last for first, last in sentence.words or ()) for start, end in parts]
-        pieces = [(piece, part) for part_ids, part in zip(ids_of_parts, parts, strict=True) for piece in part_ids]
-        if max(words_in, default=0) > 1 or [piece for piece, _ in pieces[: len(places)]] != [ids[i] for i in places]:
+        ids_of_parts = [
+            tokenize(tokenizer, text, add_special_tokens=False)["input_ids"] for text in texts
+        ]
+        words_in = [
+            sum(first < end and start < last for first, last in sentence.words or ())
+            for start, end in parts
+        ]
+        pieces = [
+            (piece, part)
+            for part_ids, part in zip(ids_of_parts, parts, strict=True)
+            for piece in part_ids
+        ]
+        if max(words_in, default=0) > 1 or [piece for piece, _ in pieces[: len(places)]] != [
+            ids[i] for i in places
+        ]:
             return ()
         for place, (_, part) in zip(places, pieces, strict=False):
             spans[place] = part
     return tuple(spans)
 
 
-def _given_words(pair: Pair, sides: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
+def _given_words(
+    pair: Pair, sides: Sequence[int], spans: Sequence[Span], tokenizer: str
+) -> tuple[int, ...]:
     """Of each token the number of the given word that it belongs to, or NO_WORD; nothing without given words."""
     if all(sentence.words is None for sentence in pair.sentences):
         return ()
@@ -215,7 +270,9 @@ def _given_words(pair: Pair, sides: Sequence[int], spans: Sequence[Span], tokeni
     return tuple(numbers)
 
 
-def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]) -> EncodedInput:
+def _by_words(
+    tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[str]
+) -> EncodedInput:
     """Merge the pieces of given words, or of the tokenizer's, which end at punctuation, and those of one character."""
     sentences = read.known_pair.sentences
     ids = spelled_units(read.sentence, read.tokens) if fast is None else fast.word_ids
@@ -223,15 +280,23 @@ def _by_words(tokenizer: Any, fast: Any, read: EncodedInput, surfaces: Sequence[
     def goes_on(i: int) -> bool:
         if fast is not None:
             (before, end), (first, last) = read.spans[i - 1 : i + 1]
-            if (first < end and before < last) or is_part_of_character(surfaces[i - 1], surfaces[i]):
+            if (first < end and before < last) or is_part_of_character(
+                surfaces[i - 1], surfaces[i]
+            ):
                 return True
         if read.words and sentences[read.sentence[i]].words is not None:
             return read.words[i] == read.words[i - 1] != NO_WORD
-        return ids[i] == ids[i - 1] and (fast is None or not splits_words(surfaces[i - 1], surfaces[i]))
+        return ids[i] == ids[i - 1] and (
+            fast is None or not splits_words(surfaces[i - 1], surfaces[i])
+        )
 
     numbers = _numbered(read.sentence, goes_on)
     decode = _byte_level_decoder(tokenizer)
-    written = read.tokens if decode is None else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
+    written = (
+        read.tokens
+        if decode is None
+        else tokenizer.convert_ids_to_tokens(read.model_inputs["input_ids"])
+    )
     texts = []
     for _, (first, *following) in groupby(range(len(numbers)), numbers.__getitem__):
         pieces = [written[place] for place in (first, *following)]
@@ -246,19 +311,28 @@ def spelled_units(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, 
     """The unit of each token, by the marks of a word's start or end. Shape: both [token]."""
     marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
     marks_ends = any(token.endswith(WORD_END) for token in tokens)
-    return _numbered(sentence, lambda i: continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends))
+    return _numbered(
+        sentence, lambda i: continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends)
+    )
 
 
 def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[int, ...]:
     """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
-    starts = (i == 0 or side < 0 or side != sentence[i - 1] or not goes_on(i) for i, side in enumerate(sentence))
+    starts = (
+        i == 0 or side < 0 or side != sentence[i - 1] or not goes_on(i)
+        for i, side in enumerate(sentence)
+    )
     return tuple(count - 1 for count in accumulate(starts))
 
 
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """The texts of some tokens, by their ids, written as those of inputs are; `#1` and the like of what is no token."""
     tokens = zip(ids, tokenizer.convert_ids_to_tokens(list(ids)), strict=True)
-    return tuple(decode_tokens(tokenizer, [f"#{number}" if token is None else token for number, token in tokens]))
+    return tuple(
+        decode_tokens(
+            tokenizer, [f"#{number}" if token is None else token for number, token in tokens]
+        )
+    )
 
 
 def decode_tokens(tokenizer: Any, tokens: list[str]) -> list[str]:
@@ -266,20 +340,27 @@ def decode_tokens(tokenizer: Any, tokens: list[str]) -> list[str]:
     if (decode := _byte_level_decoder(tokenizer)) is None:
         return tokens
     texts = [decode([token]) for token in tokens]
-    return [token if "\ufffd" in text or not text else text for token, text in zip(tokens, texts, strict=True)]
+    return [
+        token if "\ufffd" in text or not text else text
+        for token, text in zip(tokens, texts, strict=True)
+    ]
 
 
 def _byte_level_decoder(tokenizer: Any) -> Any:
     """The function that makes text of a list of byte-level tokens; None for a tokenizer of another kind."""
     decoder: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    return decoder.decode if decoder is not None and b'"ByteLevel"' in decoder.__getstate__() else None
+    return (
+        decoder.decode if decoder is not None and b'"ByteLevel"' in decoder.__getstate__() else None
+    )
 
 
 def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     """Note how inputs were read: special tokens that were typed, and runs without spaces as one word."""
     special = {*tokenizer.all_special_tokens} - {getattr(tokenizer, "unk_token", None)}
     words = (zip(encoded.tokens, encoded.sentence, strict=True) for encoded in inputs)
-    typed = dict.fromkeys(token for token, side in chain.from_iterable(words) if side >= 0 and token in special)
+    typed = dict.fromkeys(
+        token for token, side in chain.from_iterable(words) if side >= 0 and token in special
+    )
     runs = dict.fromkeys(
         text
         for encoded in inputs
@@ -289,8 +370,12 @@ def notes_of(tokenizer: Any, inputs: Sequence[EncodedInput]) -> list[str]:
     )
     notes = []
     if typed:
-        notes.append(f"special tokens to the model, and words to attnscan: {', '.join(typed)} in the text")
+        notes.append(
+            f"special tokens to the model, and words to attnscan: {', '.join(typed)} in the text"
+        )
     if runs:
         texts = ", ".join(text.strip("".join(WORD_STARTS))[:20] for text in list(runs)[:_NAMED])
-        notes.append(f"one word, since no space divides it: {texts} (put spaces between words and pass --words spaces)")
+        notes.append(
+            f"one word, since no space divides it: {texts} (put spaces between words and pass --words spaces)"
+        )
     return notes

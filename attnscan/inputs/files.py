@@ -31,14 +31,18 @@ def shown(name: str) -> str:
     """A name for messages and results: an address without passwords, nor what follows `?`, which may be a signature."""
     if name == STDIN or not scheme_of(name):
         return "standard input" if name == STDIN else name
-    user = "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"  # else it may be a container
+    user = (
+        "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"
+    )  # else it may be a container
     return re.sub(f"(?<=://){user}@", "", re.split("[?#]", name, maxsplit=1)[0])
 
 
 def _suffixes(name: str) -> tuple[str, str]:
     """The suffixes that say format and packing, in lower case; the latter is empty if it is none of `PACKED`."""
     path = PurePosixPath(shown(name).lower())
-    return (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
+    return (
+        (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
+    )
 
 
 def format_of(name: str) -> str:
@@ -73,18 +77,24 @@ def files_named(names: Sequence[str]) -> list[str]:
 def _local_files(name: str) -> list[str]:
     path = Path(name)
     try:
-        if not name:  # such as a shell's variable that is not set; a path without a name is this directory
+        if (
+            not name
+        ):  # such as a shell's variable that is not set; a path without a name is this directory
             raise ValueError("its name is empty")
         if path.is_dir():
             files = [str(file) for file in _files_below(path) if _suffixes(file.name)[0] in FORMATS]
         elif re.search(r"[*?\[]", name) and not path.exists():
-            files = [str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()]
+            files = [
+                str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()
+            ]
         else:
             path.stat()
             return [name]
     except (OSError, ValueError) as error:  # such as a NUL in the name
         unread = getattr(error, "filename", None) or name
-        raise PairsError(f"cannot read {str(unread)!r}: {_reason(error)}", "check the path") from None
+        raise PairsError(
+            f"cannot read {str(unread)!r}: {_reason(error)}", "check the path"
+        ) from None
     if not files:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return sorted(files)
@@ -108,26 +118,43 @@ def local_files(names: Sequence[str]) -> list[str] | None:
 @contextmanager
 def opened(name: str) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes, unpacked as its name says. Raises: PairsError for what goes wrong meanwhile."""
-    packing, is_table, is_open = PACKED.get(_suffixes(name)[1], ""), format_of(name) in TABLES, False
+    packing, is_table, is_open = (
+        PACKED.get(_suffixes(name)[1], ""),
+        format_of(name) in TABLES,
+        False,
+    )
     try:
         with _open(name, packing) as stream:
             is_open = True
-            yield io.BytesIO(stream.read()) if is_table and (packing or not stream.seekable()) else stream
+            yield (
+                io.BytesIO(stream.read())
+                if is_table and (packing or not stream.seekable())
+                else stream
+            )
     except PairsError as error:
         if shown(name) in error.what:
             raise
         raise PairsError(f"{shown(name)}: {error.what}", error.remedy) from None
     except Exception as error:  # each format's and store's library raises its own kinds
-        what, remedy = f"cannot read {shown(name)}: {_reason(error)}", "check the name, and that you may read it"
+        what, remedy = (
+            f"cannot read {shown(name)}: {_reason(error)}",
+            "check the name, and that you may read it",
+        )
         if isinstance(error, ImportError):
             remedy = "run: pip install 'attnscan[stores]'"
         elif is_open and packing and not getattr(error, "errno", None):
-            what, remedy = f"{shown(name)} is not a whole {packing} file: {_reason(error)}", "compress it again"
+            what, remedy = (
+                f"{shown(name)} is not a whole {packing} file: {_reason(error)}",
+                "compress it again",
+            )
         elif is_open and is_table and not getattr(error, "errno", None):
             what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
             remedy = "write it again, without a password"
         elif is_open and isinstance(error, UnicodeError):
-            what, remedy = f"{shown(name)} is no text: {_reason(error)}", "save it as UTF-8, or pass --encoding NAME"
+            what, remedy = (
+                f"{shown(name)} is no text: {_reason(error)}",
+                "save it as UTF-8, or pass --encoding NAME",
+            )
         elif is_open and not scheme_of(name) and not isinstance(error, OSError):  # a fault of ours
             raise
         raise PairsError(what, remedy) from None
@@ -150,13 +177,20 @@ def _open(name: str, packing: str) -> Iterator[Any]:
                 f"reading {shown(name)} needs backports.zstd, which is not installed",
                 "run: pip install 'attnscan[zstd]'",
             )
-        with fsspec.open(name, "rb", compression=packing or None) as file, io.BufferedReader(file, _BUFFER) as stream:
+        with (
+            fsspec.open(name, "rb", compression=packing or None) as file,
+            io.BufferedReader(file, _BUFFER) as stream,
+        ):
             yield stream
 
 
 def _reason(error: Exception) -> str:
     """The first line of what a library says, without secrets of addresses."""
     reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-    if isinstance(error, FileNotFoundError) and not isinstance(error.errno, int):  # of a store: the address once more
+    if isinstance(error, FileNotFoundError) and not isinstance(
+        error.errno, int
+    ):  # of a store: the address once more
         reason = "nothing was found there"
-    return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), reason.splitlines()[0])[:200]
+    return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), reason.splitlines()[0])[
+        :200
+    ]

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from attnscan.errors import OptionError, check_known
 
-LARGEST = 2**63 - 1  # that an option takes: what counts in a tensor, and seeds of every generator hold it
+LARGEST = (
+    2**63 - 1
+)  # that an option takes: what counts in a tensor, and seeds of every generator hold it
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,14 @@ def declared(options: Any) -> Mapping[str, Declared]:
     """The fields of a class of options that users can set, by their names."""
     hints = get_type_hints(options, include_extras=True)
     marked = {
-        field: get_args(hints[field.name]) for field in fields(options) if get_origin(hints[field.name]) is Annotated
+        field: get_args(hints[field.name])
+        for field in fields(options)
+        if get_origin(hints[field.name]) is Annotated
     }
-    return {field.name: Declared(kind, field.default, option) for field, (kind, option) in marked.items()}
+    return {
+        field.name: Declared(kind, field.default, option)
+        for field, (kind, option) in marked.items()
+    }
 
 
 def check_declared(options: Any) -> None:
@@ -65,5 +72,8 @@ def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:
     least, most = option.least or 0, LARGEST if option.most is None else option.most
     is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
     if not is_number or not value <= most or not value >= least:
-        kind, bound = "a whole number" if whole else "a number", "2**63" if option.most is None else f"{most:g}"
+        kind, bound = (
+            "a whole number" if whole else "a number",
+            "2**63" if option.most is None else f"{most:g}",
+        )
         raise OptionError(f"{name} is {value!r:.60}", f"give {kind}, from {least:g} to {bound}")

@@ -37,7 +37,9 @@ COLUMNS = (
 """The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
 
 Quoting = Literal["auto", "csv", "none"]
-OnBad = Callable[[InputError], object]  # is handed each bad record in place of an error; reading goes on after it
+OnBad = Callable[
+    [InputError], object
+]  # is handed each bad record in place of an error; reading goes on after it
 Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
 _LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
 
@@ -51,9 +53,9 @@ class FileReading:
         Option("Columns that hold the sentences: names, numbers or paths.", metavar="A[,B]"),
     ] = None
     header: Annotated[bool | None, Option("Whether the first line names the columns.")] = None
-    quoting: Annotated[Quoting, Option("Quotes around cells belong to the format (csv) or to the text (none).")] = (
-        "auto"
-    )
+    quoting: Annotated[
+        Quoting, Option("Quotes around cells belong to the format (csv) or to the text (none).")
+    ] = "auto"
     encoding: Annotated[
         str | None,
         Option(
@@ -61,14 +63,18 @@ class FileReading:
             metavar="NAME",
         ),
     ] = None
-    id: Annotated[str | None, Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN")] = None
+    id: Annotated[
+        str | None, Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN")
+    ] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""
 
     def __post_init__(self) -> None:
         check_declared(self)
         if self.columns is not None and len(self.columns) not in (1, 2):
-            raise PairsError(f"{len(self.columns)} columns were named", "name one, or two for pairs")
+            raise PairsError(
+                f"{len(self.columns)} columns were named", "name one, or two for pairs"
+            )
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)
@@ -90,10 +96,14 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
             on_bad(row)
 
 
-def _record_of(where: str, place: Place, cells: Sequence[Any], label: Any = None) -> Record | PairsError:
+def _record_of(
+    where: str, place: Place, cells: Sequence[Any], label: Any = None
+) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
     if len(cells) not in (1, 2):
-        return bad_record(where, f"it has {len(cells)} cells, where one or two sentences are expected")
+        return bad_record(
+            where, f"it has {len(cells)} cells, where one or two sentences are expected"
+        )
     if missing := [name for name, cell in zip("AB", cells, strict=False) if _is_missing(cell)]:
         return bad_record(where, f"sentence {missing[0]} is missing")
     try:
@@ -126,13 +136,20 @@ class Columns(NamedTuple):
     @property
     def places(self) -> tuple[int, ...]:
         """The places of all, without repeats."""
-        return tuple(dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column))
+        return tuple(
+            dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column)
+        )
 
     def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
-        id_, label = (None if column is None else _value(cells, column) for column in (self.id, self.label))
+        id_, label = (
+            None if column is None else _value(cells, column) for column in (self.id, self.label)
+        )
         return _record_of(
-            where, Place(file, number, _as_text(id_)), [_value(cells, column) for column in self.sentences], label
+            where,
+            Place(file, number, _as_text(id_)),
+            [_value(cells, column) for column in self.sentences],
+            label,
         )
 
 
@@ -150,7 +167,9 @@ def _value(cells: Any, column: Column) -> Any:
 def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
     """Choose the columns to read by their names. Raises: PairsError that lists the columns if there are none."""
     wanted = reading.columns or known_among(names)
-    if not wanted and (len(names) == 1 or list(names) == ["1", "2"]):  # numbers stand for names that are not known
+    if not wanted and (
+        len(names) == 1 or list(names) == ["1", "2"]
+    ):  # numbers stand for names that are not known
         wanted = tuple(names)
         if re.search("[,;\t|]", names[0]):
             raise PairsError(
@@ -164,7 +183,11 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         )
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
-    places = [place for place, name in enumerate(names) if _folded(name) in _LABELS and (place,) not in sentences]
+    places = [
+        place
+        for place, name in enumerate(names)
+        if _folded(name) in _LABELS and (place,) not in sentences
+    ]
     return Columns(sentences, id_, (places[0],) if places and reading.labelled else None)
 
 
@@ -177,10 +200,15 @@ def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
 def _column(names: Sequence[str], column: str, option: str) -> Column:
     """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
     places = [place for place, name in enumerate(names) if name == column]
-    places = places or [place for place, name in enumerate(names) if _folded(name) == _folded(column)]
+    places = places or [
+        place for place, name in enumerate(names) if _folded(name) == _folded(column)
+    ]
     outer, *keys = column.split(".")
     if len(places) > 1:
-        raise PairsError(f"{len(places)} columns are called {column!r}", f"say which with {option}, counted from 1")
+        raise PairsError(
+            f"{len(places)} columns are called {column!r}",
+            f"say which with {option}, counted from 1",
+        )
     if places:
         return (places[0],)
     if 0 < _number(column) <= len(names):
@@ -213,12 +241,20 @@ def records_of(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading)
     names: list[Any] = []
     for number, (where, item) in enumerate(rows, 1):
         row = [item] if isinstance(item, Text) else item
-        if isinstance(row, list | tuple) and (reading.columns is not None or reading.id is not None):
+        if isinstance(row, list | tuple) and (
+            reading.columns is not None or reading.id is not None
+        ):
             row = {str(at): cell for at, cell in enumerate(row, 1)}
         if isinstance(row, list | tuple):  # a B of None stands for none
-            yield _record_of(where, Place(file, number), row[:1] if len(row) == 2 and row[1] is None else row)
+            yield _record_of(
+                where, Place(file, number), row[:1] if len(row) == 2 and row[1] is None else row
+            )
         elif not isinstance(row, Mapping):
-            yield row if isinstance(row, PairsError) else bad_record(where, "it is no text, list or object")
+            yield (
+                row
+                if isinstance(row, PairsError)
+                else bad_record(where, "it is no text, list or object")
+            )
         else:
             try:
                 if columns is None:
@@ -244,7 +280,9 @@ class Objects:
         first = list(islice(items, 1))
         if any(map(_is_frame, first)):
             return good_records(_frame_rows(chain(first, items), self.reading), on_bad)
-        rows = ((f"row {number}", _plain(item)) for number, item in enumerate(chain(first, items), 1))
+        rows = (
+            (f"row {number}", _plain(item)) for number, item in enumerate(chain(first, items), 1)
+        )
         return good_records(records_of(rows, "", self.reading), on_bad)
 
 
@@ -259,20 +297,34 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
         try:
             pairs = pd.DataFrame(dict(pairs), dtype=object)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{kind} no table: {error}", "give a list of dicts, or a dict of lists") from None
+            raise InputError(
+                f"{kind} no table: {error}", "give a list of dicts, or a dict of lists"
+            ) from None
     if hasattr(pairs, "read_all"):  # a reader of Arrow, as DuckDB gives
         pairs = pairs.read_all()
     if _is_frame(pairs):
         names, cells = _columns_of(pairs)
         pick_columns(reading, names)
         return Objects([pairs], reading, len(cells[0]))
-    is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(pairs, "compute")  # torch's loaders, Dask
-    is_scalar = isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike) or not isinstance(pairs, Iterable)
+    is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(
+        pairs, "compute"
+    )  # torch's loaders, Dask
+    is_scalar = isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike) or not isinstance(
+        pairs, Iterable
+    )
     if is_lazy or is_scalar or getattr(pairs, "ndim", 1) not in (1, 2):
-        raise InputError(f"{kind} no pairs", "give a list of texts or of (text, text), a data frame, or a file's path")
-    if hasattr(pairs, "select_columns") and pairs.column_names:  # a data set of Hugging Face: so no image is decoded
+        raise InputError(
+            f"{kind} no pairs",
+            "give a list of texts or of (text, text), a data frame, or a file's path",
+        )
+    if (
+        hasattr(pairs, "select_columns") and pairs.column_names
+    ):  # a data set of Hugging Face: so no image is decoded
         pairs = pairs.select_columns(
-            [pairs.column_names[place] for place in pick_columns(reading, pairs.column_names).places]
+            [
+                pairs.column_names[place]
+                for place in pick_columns(reading, pairs.column_names).places
+            ]
         )
     return Objects(pairs, reading, len(pairs) if isinstance(pairs, Sized) else None)
 
@@ -280,13 +332,19 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
 def _is_frame(item: Any) -> bool:
     """Whether it is a data frame: of pandas, or of a library that hands its columns over as Arrow."""
     is_frame = hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__")
-    return is_frame and (hasattr(item, "columns") or hasattr(item, "schema")) and not hasattr(item, "compute")
+    return (
+        is_frame
+        and (hasattr(item, "columns") or hasattr(item, "schema"))
+        and not hasattr(item, "compute")
+    )
 
 
 def _columns_of(frame: Any) -> tuple[list[str], Sequence[Any]]:
     """The names of a data frame's columns, and their cells."""
     if hasattr(frame, "iloc"):
-        return list(map(str, frame.columns)), [frame.iloc[:, place] for place in range(len(frame.columns))]
+        return list(map(str, frame.columns)), [
+            frame.iloc[:, place] for place in range(len(frame.columns))
+        ]
     with needs(f"reading a {type(frame).__name__} needs pyarrow", "parquet", InputError):
         import pyarrow as pa
     table = pa.table(frame)
@@ -298,13 +356,17 @@ def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
     numbers = count(1)
     for frame in frames:
         if not _is_frame(frame):
-            yield bad_record(f"row {next(numbers)}", "it is no data frame, as what came before it is")
+            yield bad_record(
+                f"row {next(numbers)}", "it is no data frame, as what came before it is"
+            )
             continue
         names, cells = _columns_of(frame)
         columns = pick_columns(reading, names)
         rows = zip(*(map(_plain, cells[place]) for place in columns.places), strict=True)
         for row, number in zip(rows, numbers, strict=False):
-            yield columns.record(f"row {number}", "", number, dict(zip(columns.places, row, strict=True)))
+            yield columns.record(
+                f"row {number}", "", number, dict(zip(columns.places, row, strict=True))
+            )
 
 
 def _plain(item: Any) -> Any:

@@ -23,7 +23,10 @@ Span = tuple[int, int]
 Tag = str | int | float | None
 """What is said of a word: its part of speech, the number of its head, its relation, whether it is a name."""
 NO_WORD = -1  # in place of a word's number
-CONTINUES, GOES_ON = "##", "@@"  # begins a token that continues a word, and ends one that goes on with the next
+CONTINUES, GOES_ON = (
+    "##",
+    "@@",
+)  # begins a token that continues a word, and ends one that goes on with the next
 SPECIAL, PADDING = -1, -2  # in place of a sentence's number
 Unit = Literal["token", "word"]
 Words = Literal["tokenizer", "spaces"]
@@ -48,7 +51,9 @@ class Sentence:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise InputError(f"the text of a sentence is of the class {type(self.text).__name__}", "give text")
+            raise InputError(
+                f"the text of a sentence is of the class {type(self.text).__name__}", "give text"
+            )
         if self.words is None and self.tags:
             raise InputError("tags are given and words are not", "give words=[(start, end), ...]")
         if self.words is None:
@@ -62,12 +67,14 @@ class Sentence:
             }
             bounds = [0, *chain.from_iterable(words), len(self.text)]
             if bounds != sorted(bounds) or any(
-                len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag) for tag in tags.values()
+                len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag)
+                for tag in tags.values()
             ):
                 raise ValueError
         except (TypeError, ValueError):
             raise InputError(
-                what, "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word"
+                what,
+                "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word",
             ) from None
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tags", tags)
@@ -115,14 +122,20 @@ class Pair:
                     "give a text; pairs= takes many inputs",
                 )
         object.__setattr__(
-            self, "sentences", tuple(text if isinstance(text, Sentence) else Sentence(text) for text in texts)
+            self,
+            "sentences",
+            tuple(text if isinstance(text, Sentence) else Sentence(text) for text in texts),
         )
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():
-                raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
+                raise InputError(
+                    f"sentence {name} is empty", "give it at least one word, in quotes"
+                )
             if "\0" in text:
                 raise InputError(f"sentence {name} has a NUL character", "leave it out")
-            if wrong := re.search("[\ud800-\udfff]", text):  # what Python makes of a byte that is no text (PEP 383)
+            if wrong := re.search(
+                "[\ud800-\udfff]", text
+            ):  # what Python makes of a byte that is no text (PEP 383)
                 what = f"sentence {name} is not valid Unicode: its character {wrong.start() + 1} is a byte"
                 raise InputError(
                     f"{what} that is not UTF-8, or half of one",
@@ -165,7 +178,9 @@ class Pair:
         for sentence in self.sentences:
             parts.append(sentence.text.encode())
             if sentence.words is not None:  # no text has a NUL character
-                parts.append(b"\0" + json.dumps([sentence.words, sentence.tags], sort_keys=True).encode())
+                parts.append(
+                    b"\0" + json.dumps([sentence.words, sentence.tags], sort_keys=True).encode()
+                )
         return hashed(*parts)
 
 
@@ -251,7 +266,9 @@ class EncodedInput:
 
     def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The number of each unit's first token."""
-        return tuple(number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i])
+        return tuple(
+            number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i]
+        )
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -260,7 +277,9 @@ class EncodedInput:
             return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
         segments: list[int] = []
         for i, side in enumerate(self.sentence):
-            if side < 0 and (i == 0 or self.sentence[i - 1] < 0):  # a delimiter that opens what follows
+            if side < 0 and (
+                i == 0 or self.sentence[i - 1] < 0
+            ):  # a delimiter that opens what follows
                 side = next((sentence for sentence in self.sentence[i:] if sentence >= 0), side)
             segments.append(side if side >= 0 else (segments or [0])[-1])
         return tuple(segments)
@@ -274,7 +293,11 @@ class EncodedInput:
             )
         places = zip(self.unit, self.sentence, self.spans, strict=True)
         return sorted(
-            {unit for unit, side, (first, last) in places if side == sentence and first < end and start < last}
+            {
+                unit
+                for unit, side, (first, last) in places
+                if side == sentence and first < end and start < last
+            }
         )
 
     def tags(self, name: str) -> list[Tag]:
@@ -283,23 +306,38 @@ class EncodedInput:
         for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
                 what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
-                hint = f"its tags are {', '.join(sentence.tags)}" if sentence.tags else "give Sentence(..., tags=...)"
+                hint = (
+                    f"its tags are {', '.join(sentence.tags)}"
+                    if sentence.tags
+                    else "give Sentence(..., tags=...)"
+                )
                 raise InputError(what, nearest(name, sentence.tags, hint))
         units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [None if word == NO_WORD else sentences[side].tags[name][word] for side, word in units]
+        return [
+            None if word == NO_WORD else sentences[side].tags[name][word] for side, word in units
+        ]
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
         """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
-        tokens, ids, punctuation = list(self.tokens), list(self.model_inputs["input_ids"]), list(self.punctuation)
+        tokens, ids, punctuation = (
+            list(self.tokens),
+            list(self.model_inputs["input_ids"]),
+            list(self.punctuation),
+        )
         for place in places:
             if not 0 <= place < len(tokens) or self.sentence[place] < 0:
-                raise InputError(f"there is no word at token {place} that could be hidden", "hide words of the input")
+                raise InputError(
+                    f"there is no word at token {place} that could be hidden",
+                    "hide words of the input",
+                )
             tokens[place], ids[place], punctuation[place] = mask, mask_id, False
         hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
         return replace(
             self,
             tokens=tuple(tokens),
-            units=tuple(joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)),
+            units=tuple(
+                joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)
+            ),
             punctuation=tuple(punctuation),
             model_inputs={**self.model_inputs, "input_ids": ids},
         )
@@ -317,5 +355,7 @@ def join(pieces: Sequence[str]) -> str:
     >>> join(["straw", "##berries"]), join([" straw", "berries"]), join(["straw@@", "berries"])
     ('strawberries', ' strawberries', 'strawberries')
     """
-    *before, last = (piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces))
+    *before, last = (
+        piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces)
+    )
     return "".join(piece.removesuffix(GOES_ON) for piece in before) + last

@@ -24,7 +24,9 @@ DELIMITERS = frozenset(
 PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
-_UNKNOWN = "[?]"  # what the last position of a target predicts, where a file has only what positions read
+_UNKNOWN = (
+    "[?]"  # what the last position of a target predicts, where a file has only what positions read
+)
 
 Kind = Literal["encoder", "decoder", "cross"]
 _TEXTS = {"encoder": ("encoder",), "decoder": ("decoder",), "cross": ("encoder", "decoder")}
@@ -64,9 +66,14 @@ class SavedWeights:
             )
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
-            raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
+            raise WeightsError(
+                "every token is special, so there is no word to score",
+                "mark words in 'special' as 0",
+            )
         sums = self.attention.sum(-1, dtype=np.float64)
-        wrong = np.argwhere(~(np.abs(sums - 1) <= _ROW_TOLERANCE) | (self.attention < 0).any(-1))  # NaN is wrong, too
+        wrong = np.argwhere(
+            ~(np.abs(sums - 1) <= _ROW_TOLERANCE) | (self.attention < 0).any(-1)
+        )  # NaN is wrong, too
         for layer, head, query in wrong[:1]:
             least, total = self.attention[layer, head, query].min(), sums[layer, head, query]
             row = f"layer {layer}, head {head}, query {query} sums to {total:.6g}, and its least is {least:.6g}"
@@ -80,7 +87,9 @@ def write_weights(*kinds: SavedWeights) -> bytes:
     """The bytes of a file that `read_weights` reads: of one attention, or of the kinds of an encoder-decoder."""
     arrays: dict[str, Any] = {}
     if len(kinds) == 1 and kinds[0].array == "attention":
-        arrays = {name: getattr(kinds[0], name) for name in ("attention", "tokens", "segments", "special")}
+        arrays = {
+            name: getattr(kinds[0], name) for name in ("attention", "tokens", "segments", "special")
+        }
         kinds = ()
     for saved in sorted(kinds, key=lambda saved: saved.source):  # cross attention last
         array = "encoder_attention" if saved.array == "attention" else saved.array
@@ -90,9 +99,14 @@ def write_weights(*kinds: SavedWeights) -> bytes:
             parts = {"encoder": slice(saved.source), "predicted": slice(saved.source, None)}
         for text, part in parts.items():
             if text != "predicted" or saved.tokens[part] != arrays.get("decoder_tokens"):
-                arrays |= {f"{text}_tokens": saved.tokens[part], f"{text}_special": saved.special[part]}
+                arrays |= {
+                    f"{text}_tokens": saved.tokens[part],
+                    f"{text}_special": saved.special[part],
+                }
     file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **{name: np.array(values) for name, values in arrays.items()})
+    np.savez_compressed(
+        file, allow_pickle=False, **{name: np.array(values) for name, values in arrays.items()}
+    )
     return file.getvalue()
 
 
@@ -108,13 +122,17 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except OSError as error:
-        raise WeightsError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
+        raise WeightsError(
+            f"cannot read {path}: {error.strerror or error}", "check the path"
+        ) from None
     except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WeightsError(f"{path} is not a valid .npz file: {reason}", _REMEDY) from None
 
 
-def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
+def weights_of(
+    arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts"
+) -> SavedWeights:
     """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
 
     Of an encoder-decoder they are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
@@ -128,7 +146,9 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     if array not in arrays:
         kinds = " or ".join(text for text in _TEXTS if f"{text}_attention" in arrays)
         remedy = "leave out --attention" if "attention" in arrays else _REMEDY
-        raise WeightsError(f"has no array '{array}'", f"give --attention {kinds}" if kinds else remedy)
+        raise WeightsError(
+            f"has no array '{array}'", f"give --attention {kinds}" if kinds else remedy
+        )
     attention = _attention(arrays, array)
     texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
     if kind == "cross" and query == "predicts":
@@ -144,7 +164,9 @@ def weights_of(arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySi
     else:  # the second segment begins behind the special token that closes the first words
         closing = (*special, True).index(True, (*special, False).index(False))
         segments = tuple(int(at > closing) for at in range(len(tokens)))
-    padding = tuple(token in PADDING_TOKENS and not extra for token, extra in zip(tokens, special, strict=True))
+    padding = tuple(
+        token in PADDING_TOKENS and not extra for token, extra in zip(tokens, special, strict=True)
+    )
     return SavedWeights(attention, tokens, segments, special, padding, source, array)
 
 
@@ -155,21 +177,28 @@ def _array(arrays: Mapping[str, Any], name: str) -> NDArray[Any]:
     values = arrays[name]
     is_list = isinstance(values, list | tuple)
     parts = [part for part in (values if is_list else [values]) if part is not None]
-    parts = [part.detach().cpu().float().numpy() if hasattr(part, "detach") else part for part in parts]
+    parts = [
+        part.detach().cpu().float().numpy() if hasattr(part, "detach") else part for part in parts
+    ]
     try:
         return np.asarray(parts if is_list or not parts else parts[0])
     except ValueError:
-        raise WeightsError(f"the parts of '{name}' differ in shape", "give layers of one shape") from None
+        raise WeightsError(
+            f"the parts of '{name}' differ in shape", "give layers of one shape"
+        ) from None
 
 
 def _attention(arrays: Mapping[str, Any], name: str) -> NDArray[np.float32]:
     values = _array(arrays, name)
     if values.shape == (0,):
         raise WeightsError(
-            f"'{name}' is empty: sdpa shows no attention", "load the model with attn_implementation='eager'"
+            f"'{name}' is empty: sdpa shows no attention",
+            "load the model with attn_implementation='eager'",
         )
     if values.dtype.kind != "f":
-        raise WeightsError(f"'{name}' is of type {values.dtype}", "save float16, float32 or float64")
+        raise WeightsError(
+            f"'{name}' is of type {values.dtype}", "save float16, float32 or float64"
+        )
     if values.ndim == 5 and values.shape[1] == 1:  # a batch in each layer, as transformers shows it
         values = values[:, 0]
     with np.errstate(over="ignore"):  # infinity is refused later
@@ -181,18 +210,25 @@ def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[
     array = _array(arrays, f"{side}tokens")
     if array.ndim != 1 or array.dtype.kind != "U":
         raise WeightsError(
-            f"'{side}tokens' is of type {array.dtype} and shape {list(array.shape)}", "save a plain list of strings"
+            f"'{side}tokens' is of type {array.dtype} and shape {list(array.shape)}",
+            "save a plain list of strings",
         )
     tokens = tuple(array.tolist())
     if f"{side}special" in arrays:
         return tokens, _flags(arrays, f"{side}special", len(tokens))
     starts = PADDING_TOKENS if side else ()  # a decoder may start with what others pad with
-    return tokens, tuple(token in DELIMITERS or (at == 0 and token in starts) for at, token in enumerate(tokens))
+    return tokens, tuple(
+        token in DELIMITERS or (at == 0 and token in starts) for at, token in enumerate(tokens)
+    )
 
 
 def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...]:
     values = _array(arrays, name)
-    if values.shape != (length,) or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+    if (
+        values.shape != (length,)
+        or values.dtype.kind not in "biuf"
+        or not np.isin(values, (0, 1)).all()
+    ):
         raise WeightsError(
             f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1",
             f"save one 0 or 1 for each of the {length} tokens",
@@ -203,11 +239,15 @@ def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...
 def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
     """An input whose tokens are known and whose tokenizer is not."""
     parts = zip(saved.segments, saved.special, saved.padding, strict=True)
-    sentence = tuple(PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts)
+    sentence = tuple(
+        PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts
+    )
     return EncodedInput(
         tokens=saved.tokens,
         sentence=sentence,
-        unit=spelled_units(sentence, saved.tokens) if unit == "word" else tuple(range(len(saved.tokens))),
+        unit=spelled_units(sentence, saved.tokens)
+        if unit == "word"
+        else tuple(range(len(saved.tokens))),
         punctuation=tuple(map(is_punctuation, saved.tokens)),
         source=saved.source,
     )

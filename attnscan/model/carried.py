@@ -18,9 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from attnscan.errors import CaptureError
 from attnscan.model.running import check_finite
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.tap import AttentionBlock, AttentionTap
 
-_NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
+_NOTHING = (
+    -1e30
+)  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class OutputProjections:
     def norms(self, block: AttentionBlock, values: Tensor | None) -> Tensor:
         """How long a block's vectors are behind the projection. Shape: [batch, head, token, value] -> [..., token]."""
         assert values is not None
-        norms: Tensor = torch.linalg.vector_norm(values.float() @ self.triangles[block.layer][block.heads], dim=-1)
+        norms: Tensor = torch.linalg.vector_norm(
+            values.float() @ self.triangles[block.layer][block.heads], dim=-1
+        )
         return norms
 
     def of_values(self, block: AttentionBlock) -> Tensor:
@@ -44,7 +48,9 @@ class OutputProjections:
     def outputs(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
-        return self.norms(block, block.weights @ block.value.float() if block.output is None else block.output)
+        return self.norms(
+            block, block.weights @ block.value.float() if block.output is None else block.output
+        )
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
         """A block with what heads carry in place of weights; `idle` tells which rows carry nothing, and are zero."""
@@ -58,7 +64,7 @@ class OutputProjections:
         return replace(block, weights=weights, logits=logits, idle=idle, value_norms=norms)
 
 
-def output_projections(tap: Tap, inputs: dict[str, Tensor]) -> OutputProjections:
+def output_projections(tap: AttentionTap, inputs: dict[str, Tensor]) -> OutputProjections:
     """Find the output projection of every layer, by running the model on a short input.
 
     Each layer's heads put out random numbers; the one product with a weight that takes these, all heads of a token
@@ -117,6 +123,10 @@ class _Finder(TorchFunctionMode):
     def _look(self, values: Tensor, parameter: Tensor, weight: Tensor) -> None:
         """Note a weight [head and dimension, hidden], made of a parameter of the model, if the values are ours."""
         latest = self.outputs[-1:]
-        alike = [output for output in latest if values.dtype == output.dtype and values.numel() == output.numel()]
+        alike = [
+            output
+            for output in latest
+            if values.dtype == output.dtype and values.numel() == output.numel()
+        ]
         if alike and torch.equal(values.reshape(-1), alike[0].reshape(-1)):
             self.weights[-1].append((parameter, weight))

@@ -19,7 +19,15 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, DeviceError, InputError, MemoryFullError, ModelError, nearest, out_of_memory
+from attnscan.errors import (
+    AttnscanError,
+    DeviceError,
+    InputError,
+    MemoryFullError,
+    ModelError,
+    nearest,
+    out_of_memory,
+)
 from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
 from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
@@ -34,7 +42,15 @@ BLOCK_SPARSE = "block_sparse"
 _in_use: WeakKeyDictionary[torch.nn.Module, Any] = WeakKeyDictionary()
 """Held by whoever runs a caller's model, which is in one mode and has one attention at a time."""
 TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
-_BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
+_BUFFERS = (
+    "position_ids",
+    "token_type_ids",
+    "masked_bias",
+    "inv_freq",
+    ".attn.bias",
+    ".attention.bias",
+    ".version",
+)
 """How names end that older versions of transformers saved, and that are no weights."""
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
@@ -47,7 +63,9 @@ class LoadedModel:
 
     source: Source  # what was found by its name
     model: Any  # the encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode
-    masked_lm: Any | None  # a model of this encoder with a trained masked-LM head; None if the checkpoint has none
+    masked_lm: (
+        Any | None
+    )  # a model of this encoder with a trained masked-LM head; None if the checkpoint has none
     tokenizer: Any  # of transformers
     device: torch.device
     scored: Any
@@ -100,19 +118,35 @@ class LoadedModel:
     @property
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
-        of_config = (getattr(self.model.config, name, None) for name in ("max_position_embeddings", "max_seq_len"))
+        of_config = (
+            getattr(self.model.config, name, None)
+            for name in ("max_position_embeddings", "max_seq_len")
+        )
         limits = [self.tokenizer.model_max_length, *of_config]  # MPT's is the second
-        tables = (module for name, module in self.model.named_modules() if name.endswith("position_embeddings"))
+        tables = (
+            module
+            for name, module in self.model.named_modules()
+            if name.endswith("position_embeddings")
+        )
         table = next((module for module in tables if isinstance(module, torch.nn.Embedding)), None)
         if table is not None:  # RoBERTa counts positions from behind the padding token's
-            limits.append(table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1))
-        return int(min([most for most in limits if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
+            limits.append(
+                table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+            )
+        return int(
+            min(
+                [most for most in limits if isinstance(most, int | float) and most >= 1]
+                + [NO_LIMIT]
+            )
+        )
 
     def room(self, batch_tokens: int | None) -> int:
         """How many tokens a batch may hold: as many as are asked for, or as the device runs fastest."""
         return batch_tokens or _TOKENS[self.device.type]
 
-    def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
+    def encode_all(
+        self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool
+    ) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that the model cannot read.
 
         Raises: ModelError if it can read none.
@@ -146,14 +180,18 @@ def load(
     Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device or memory.
     """
     place, note = chosen_device(device), ""
-    asked_for = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
+    asked_for = (
+        torch.float32 if dtype == "auto" else getattr(torch, dtype)
+    )  # whatever the checkpoint is stored in
     number = torch.float32 if place.type == "cpu" else asked_for
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_transformers(), warnings.catch_warnings(action="ignore"), _explained(source):
         from huggingface_hub import snapshot_download
         from transformers import AutoConfig, AutoTokenizer
 
-        if source.revision is None and not Path(source.location).is_dir():  # so that all files are of one commit
+        if (
+            source.revision is None and not Path(source.location).is_dir()
+        ):  # so that all files are of one commit
             snapshot = snapshot_download(source.location, allow_patterns="config.json")
             source = replace(source, revision=Path(snapshot).name)
         config = AutoConfig.from_pretrained(**source.arguments)
@@ -168,7 +206,9 @@ def load(
     return LoadedModel(
         source=source,
         model=encoder,
-        masked_lm=whole if attention == "encoder" and has_trained_head and whole.base_model is not whole else None,
+        masked_lm=whole
+        if attention == "encoder" and has_trained_head and whole.base_model is not whole
+        else None,
         tokenizer=tokenizer,
         device=place,
         scored=encoder if asked_for == number else copy.deepcopy(encoder).to(asked_for),
@@ -184,21 +224,30 @@ def _explained(source: Source) -> Iterator[None]:
     except AttnscanError:
         raise
     except BaseException as error:
-        if not (isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"):  # a panic of Rust
+        if not (
+            isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
+        ):  # a panic of Rust
             raise
         if out_of_memory(error):
-            raise MemoryFullError(f"the model {source.name} does not fit into memory", "use a smaller one") from error
+            raise MemoryFullError(
+                f"the model {source.name} does not fit into memory", "use a smaller one"
+            ) from error
         raise ModelError(
             f"cannot load the model {source.name}: {plain(first_line(error))[:300]}",
             "check its name and the network; of a directory, that config, tokenizer and weights belong together",
         ) from error
 
 
-def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: AttentionName) -> tuple[Any, bool]:
+def _load_weights(
+    source: Source, config: Any, dtype: torch.dtype, attention: AttentionName
+) -> tuple[Any, bool]:
     """The model with its masked-LM head where the family has one, and whether that was trained, not made up."""
     import transformers as t
 
-    kind, writes = t.AutoModel, config.is_encoder_decoder and type(config) in t.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    kind, writes = (
+        t.AutoModel,
+        config.is_encoder_decoder and type(config) in t.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    )
     if attention != "encoder" and not writes:
         raise no_encoder_decoder(source.name, attention)
     if writes and (attention != "encoder" or type(config) not in t.MODEL_MAPPING):
@@ -206,16 +255,24 @@ def _load_weights(source: Source, config: Any, dtype: torch.dtype, attention: At
     elif type(config) in t.MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder:
         kind = t.AutoModelForMaskedLM
     file_name = str(getattr(config, "transformers_weights", None) or "model.safetensors")
-    if not file_name.endswith((".safetensors", ".safetensors.index.json")):  # which `use_safetensors` lets pass
+    if not file_name.endswith(
+        (".safetensors", ".safetensors.index.json")
+    ):  # which `use_safetensors` lets pass
         raise ValueError(f"it names the weights {file_name}, and only safetensors are read")
     model, info = from_checkpoint(kind, source, config=config, dtype=dtype)
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
-            raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
+            raise ValueError(
+                f"{name} has shape {list(saved)}, and its config asks for {list(expected)}"
+            )
     if source.adapter:
         _merge_adapter(model, source)
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
-    unused = sorted(name for name in info["unexpected_keys"] if not name.endswith(_BUFFERS) and "pooler" not in name)
+    unused = sorted(
+        name
+        for name in info["unexpected_keys"]
+        if not name.endswith(_BUFFERS) and "pooler" not in name
+    )
     for verb, names in (("lacks", missing), ("holds, without a place in the model,", unused)):
         if needed := _needed(names, model, attention):
             raise ModelError(
@@ -249,14 +306,21 @@ def _merge_adapter(model: Any, source: Source) -> None:
         ) from None
     from safetensors.torch import load_file
 
-    names, changed = set(load_file(Path(source.adapter) / "adapter_model.safetensors")), model.base_model
-    if any(name.startswith(f"base_model.model.{model.base_model_prefix}.") for name in names):  # inside a task head's
+    names, changed = (
+        set(load_file(Path(source.adapter) / "adapter_model.safetensors")),
+        model.base_model,
+    )
+    if any(
+        name.startswith(f"base_model.model.{model.base_model_prefix}.") for name in names
+    ):  # inside a task head's
         changed = torch.nn.ModuleDict({model.base_model_prefix: model.base_model})
         changed.config = model.config
     config = PeftConfig.from_pretrained(source.adapter)
     config.task_type = None  # no task head is wrapped
     adapted = PeftModel.from_pretrained(changed, source.adapter, config=config)
-    if unknown := {name for name in names if "lora_" in name} - set(get_peft_model_state_dict(adapted)):
+    if unknown := {name for name in names if "lora_" in name} - set(
+        get_peft_model_state_dict(adapted)
+    ):
         raise ModelError(
             f"the adapter {source.name} has weights without a place in {source.location}: {min(unknown)}",
             "see that its adapter_config.json names the model that it was made for",
@@ -270,13 +334,24 @@ def _needed(names: list[str], whole: Any, attention: AttentionName) -> list[str]
 
     prefix, base = f"{whole.base_model_prefix}.", whole.base_model
     # Weights that the class which saved the checkpoint computes anew: only Marian's class with a task head says so
-    classes = [type(whole), *(getattr(transformers, name, None) for name in whole.config.architectures or ())]
-    computed = {name for kind in classes for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()}
-    computed = {name.removeprefix(prefix) for name in computed} | {name for name, _ in base.named_buffers()}
+    classes = [
+        type(whole),
+        *(getattr(transformers, name, None) for name in whole.config.architectures or ()),
+    ]
+    computed = {
+        name for kind in classes for name in getattr(kind, "_keys_to_ignore_on_save", None) or ()
+    }
+    computed = {name.removeprefix(prefix) for name in computed} | {
+        name for name, _ in base.named_buffers()
+    }
     parts = {name for name, _ in (*base.named_children(), *base.named_parameters())}
     parts -= {"decoder"} if attention == "encoder" and _has_decoder_beside(whole) else set()
     inside = {name: name.removeprefix(prefix) for name in names}
-    return [name for name, inner in inside.items() if inner.split(".")[0] in parts and inner not in computed]
+    return [
+        name
+        for name, inner in inside.items()
+        if inner.split(".")[0] in parts and inner not in computed
+    ]
 
 
 def _has_decoder_beside(whole: Any) -> bool:
@@ -304,14 +379,23 @@ def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
     )
 
 
-def set_languages(tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool) -> None:
+def set_languages(
+    tokenizer: Any, name: str, source: str | None, target: str | None, *, writes: bool
+) -> None:
     """Set the languages of sources and, if the decoder is read too, targets. Raises: ModelError; none is guessed."""
     if not hasattr(type(tokenizer), "src_lang"):
         if source or target:
-            raise ModelError(f"the tokenizer of {name} has no languages", "leave --source-language and the like out")
+            raise ModelError(
+                f"the tokenizer of {name} has no languages",
+                "leave --source-language and the like out",
+            )
         return
-    tables = (getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id"))
-    codes = next(filter(None, tables), None) or tokenizer.extra_special_tokens  # M2M100's and mBART's, else NLLB's
+    tables = (
+        getattr(tokenizer, table, None) for table in ("lang_code_to_token", "lang_code_to_id")
+    )
+    codes = (
+        next(filter(None, tables), None) or tokenizer.extra_special_tokens
+    )  # M2M100's and mBART's, else NLLB's
     languages = sorted(str(code).strip("_") for code in codes)  # PLBart's code of java is __java__
     knows = f"it knows {', '.join(languages[:5])} and {max(0, len(languages) - 5)} others"
     for option, language in (("source", source), ("target", target)):
@@ -321,9 +405,15 @@ def set_languages(tokenizer: Any, name: str, source: str | None, target: str | N
                 nearest(language, languages, knows),
             )
     saved = getattr(tokenizer, "init_kwargs", {})
-    if saved.get("src_lang") and saved.get("tgt_lang"):  # a source alone may be a default that was written
+    if saved.get("src_lang") and saved.get(
+        "tgt_lang"
+    ):  # a source alone may be a default that was written
         source, target = source or tokenizer.src_lang, target or tokenizer.tgt_lang
-    needed = {"--source-language": source, "--target-language": target} if writes else {"--source-language": source}
+    needed = (
+        {"--source-language": source, "--target-language": target}
+        if writes
+        else {"--source-language": source}
+    )
     if missing := [option for option, language in needed.items() if language is None]:
         raise ModelError(
             f"the tokenizer of {name} writes texts of several languages, and it is not said which these are",
@@ -341,21 +431,39 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     if kind == "masked-lm" and loaded.masked_lm is None:
         return "the checkpoint has no trained masked-LM head"
     if kind == "masked-lm":
-        return loaded.masked_lm if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
+        return (
+            loaded.masked_lm
+            if loaded.tokenizer.mask_token_id is not None
+            else "it has no mask token"
+        )
     mapping, auto = {
-        "next-sentence": (t.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING, t.AutoModelForNextSentencePrediction),
-        "classifier": (t.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, t.AutoModelForSequenceClassification),
+        "next-sentence": (
+            t.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING,
+            t.AutoModelForNextSentencePrediction,
+        ),
+        "classifier": (
+            t.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+            t.AutoModelForSequenceClassification,
+        ),
     }[kind]
     config = loaded.model.config
     if type(config) not in mapping or config.is_encoder_decoder:
         return f"a {config.model_type} model has no {kind} head"
     problem = getattr(config, "problem_type", None)
-    if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
+    if kind == "classifier" and (
+        config.num_labels < 2 or problem not in (None, "single_label_classification")
+    ):
         return "its classifier head does not tell one of several classes"
     if loaded.original is not None:
-        return loaded.original if has_own_head(loaded.original, mapping) else f"the model has no {kind} head"
+        return (
+            loaded.original
+            if has_own_head(loaded.original, mapping)
+            else f"the model has no {kind} head"
+        )
     with quiet_transformers():
-        whole, info = from_checkpoint(auto, loaded.source, config=copy.deepcopy(config), dtype=loaded.model.dtype)
+        whole, info = from_checkpoint(
+            auto, loaded.source, config=copy.deepcopy(config), dtype=loaded.model.dtype
+        )
     if info["missing_keys"] or info["mismatched_keys"]:
         return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
     whole = whole.to(loaded.device).eval()
@@ -366,7 +474,11 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
 def has_own_head(model: Any, mapping: Any) -> bool:
     """Whether a caller's model is transformers' own of a kind; what the head of another class computes is unknown."""
     config = model.config
-    is_known = type(config) in mapping and not config.is_encoder_decoder and isinstance(model, mapping[type(config)])
+    is_known = (
+        type(config) in mapping
+        and not config.is_encoder_decoder
+        and isinstance(model, mapping[type(config)])
+    )
     return is_known and type(model).forward.__module__.startswith("transformers.")
 
 
@@ -383,7 +495,10 @@ def adopt(
     """
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    for argument, value, kind in (("model", model, PreTrainedModel), ("tokenizer", tokenizer, PreTrainedTokenizerBase)):
+    for argument, value, kind in (
+        ("model", model, PreTrainedModel),
+        ("tokenizer", tokenizer, PreTrainedTokenizerBase),
+    ):
         if not isinstance(value, kind):
             raise ModelError(
                 f"{argument} is of the class {type(value).__name__}, which is not a {argument} of transformers",
@@ -417,11 +532,16 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
     devices = {weights.device for weights in encoder.parameters()}
     if len(devices) != 1 or devices == {torch.device("meta")}:
         places = ", ".join(sorted(map(str, devices))) or "nowhere"
-        raise DeviceError(f"the model's weights are not on one device, but on {places}", "move them: model.to('cpu')")
+        raise DeviceError(
+            f"the model's weights are not on one device, but on {places}",
+            "move them: model.to('cpu')",
+        )
     return LoadedModel(
         source=Source(name, ""),
         model=encoder,
-        masked_lm=model if attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING) else None,
+        masked_lm=model
+        if attention == "encoder" and has_own_head(model, MODEL_FOR_MASKED_LM_MAPPING)
+        else None,
         tokenizer=tokenizer,
         device=devices.pop(),
         scored=encoder,
@@ -432,9 +552,19 @@ def wrap(model: Any, tokenizer: Any, attention: AttentionName = "encoder") -> Lo
 
 def chosen_device(name: Device) -> torch.device:
     """The device of a name, or the fastest that is here. Raises: DeviceError if there is none."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
     kind = next(kind for kind, is_here in available.items() if is_here) if name == "auto" else name
     if not available[kind]:
-        built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
-        raise DeviceError(f"--device {name}: this machine has none{built}", "use --device auto, or leave it out")
+        built = (
+            ""
+            if name != "cuda" or torch.version.cuda
+            else f": the installed torch {torch.__version__} has no CUDA"
+        )
+        raise DeviceError(
+            f"--device {name}: this machine has none{built}", "use --device auto, or leave it out"
+        )
     return torch.device(kind)

@@ -20,23 +20,31 @@ import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
-from attnscan.model.watch import Call, Watch
+from attnscan.model.watch import AttentionCall, SoftmaxWatch
 from attnscan.results.terms import AttentionKind, Grid
 
 ATTENTION = "attnscan"  # the name of our attention function among those of transformers
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
-_MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
+_MOST_CELLS = (
+    1 << 26
+)  # of one head's weights, likewise: each is held some three times over, in float32
 _TOKEN = 5  # of which the probe is: of any vocabulary, and padding in none
 _SHAPES = dict(zip(AttentionKind, ((5, 5), (5, 5), (3, 3), (3, 5)), strict=True))
 """How many queries and keys each kind of attention has in the probe."""
-_MODIFIERS = ("s_aux", "sinks", "softcap")  # what eager attention can add to the logits, and the tap does not
+_MODIFIERS = (
+    "s_aux",
+    "sinks",
+    "softcap",
+)  # what eager attention can add to the logits, and the tap does not
 _TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 Item = TypeVar("Item")
 R = TypeVar("R")
 
 _loudness_lock = threading.RLock()
-_loudness = list[tuple[int, bool]]()  # verbosity, and whether bars are shown, as each run found them, the first first
+_loudness = list[
+    tuple[int, bool]
+]()  # verbosity, and whether bars are shown, as each run found them, the first first
 
 
 @contextmanager
@@ -75,12 +83,21 @@ def attending(attend: Callable[..., Tensor]) -> Iterator[None]:
 
 
 def fused(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **rest: Any,
 ) -> Tensor:
     """Compute attention by torch's fused kernel; the mask alone decides, even in a module that calls itself causal."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    rest = {"scaling": rest.get("scaling"), "position_bias": rest.get("position_bias"), "is_causal": False}
+    rest = {
+        "scaling": rest.get("scaling"),
+        "position_bias": rest.get("position_bias"),
+        "is_causal": False,
+    }
     output: Tensor = sdpa_attention_forward(module, query, key, value, attention_mask, **rest)[0]
     return output
 
@@ -93,10 +110,16 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 
     # Without a mask function of the same name transformers passes no mask at all, and padding
     # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
-    AttentionInterface.register(ATTENTION, lambda *call, **rest: (getattr(_runs, "attend", fused)(*call, **rest), None))
+    AttentionInterface.register(
+        ATTENTION, lambda *call, **rest: (getattr(_runs, "attend", fused)(*call, **rest), None)
+    )
     AttentionMaskInterface.register(ATTENTION, eager_mask)
     configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-    before = [(c, c._attn_implementation_internal) for c in configs if hasattr(c, "_attn_implementation_internal")]
+    before = [
+        (c, c._attn_implementation_internal)
+        for c in configs
+        if hasattr(c, "_attn_implementation_internal")
+    ]
     try:
         model.set_attn_implementation(name)
         yield model.config._attn_implementation == name
@@ -106,11 +129,15 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 
 
 @contextmanager
-def at_rest(model: Any) -> Iterator[None]:
+def eval_mode(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, and put it back as it was."""
     training = [(module, module.training) for module in model.modules()]
     # What is compiled runs as it was written: a watch could not follow it
-    compiled = {module: call for module in model.modules() if (call := module._compiled_call_impl) is not None}
+    compiled = {
+        module: call
+        for module in model.modules()
+        if (call := module._compiled_call_impl) is not None
+    }
     try:
         model.eval()
         for module in compiled:
@@ -148,7 +175,9 @@ def failure(model: Any, error: Exception) -> CaptureError | MemoryFullError:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, with the next if it ends in a colon; its class where it has none."""
     first, *others = (str(error).strip() or type(error).__name__).splitlines()
-    return (f"{first} {others[0].strip()}" if others and first.endswith(":") else first).rstrip(",:")
+    return (f"{first} {others[0].strip()}" if others and first.endswith(":") else first).rstrip(
+        ",:"
+    )
 
 
 def refusal(model: Any, reason: str) -> CaptureError:
@@ -179,7 +208,9 @@ def accepted_inputs(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     accepted: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
     segments = getattr(model.config, "type_vocab_size", None)
     if isinstance(segments, int) and segments < 2:
-        accepted.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
+        accepted.pop(
+            "token_type_ids", None
+        )  # a tokenizer that gives segments to a model that has none
     if "use_cache" in parameters:
         accepted["use_cache"] = False
     return accepted
@@ -193,7 +224,7 @@ def named_arguments(model: Any) -> Mapping[str, inspect.Parameter]:
 
 
 @contextmanager
-def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
+def restrict_task_head(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
     """Let a task head work on some [row, column] `places` alone, as one sequence of them, in this thread's runs."""
     thread = threading.get_ident()
 
@@ -210,9 +241,14 @@ def free_memory() -> int | None:
     """Bytes of main memory that are free, by the system and by this process's control group; None if neither tells."""
     free, group = list[int](), Path("/sys/fs/cgroup")
     with suppress(OSError, ValueError):
-        free += [1024 * int(kib) for kib in re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())]
+        free += [
+            1024 * int(kib)
+            for kib in re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+        ]
     with suppress(OSError, ValueError):  # "max" is no number: no limit
-        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+        free.append(
+            int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+        )
     return max(0, min(free)) if free else None
 
 
@@ -220,17 +256,31 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     """Raises: MemoryFullError if main memory is known not to hold so many bytes more, before any is taken."""
     free = free_memory()
     if free is not None and needed > free:
-        raise MemoryFullError(f"{what} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free", remedy)
+        raise MemoryFullError(
+            f"{what} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free",
+            remedy,
+        )
 
 
 def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
     """How many batches of a model may run at once, of inputs of so many tokens: one a core, and one on a GPU."""
     # Such rotary frequencies change with the longest input so far: another thread would disturb them
-    growing = any(getattr(part, "rope_type", None) in ("dynamic", "longrope") for part in loaded.model.modules())
+    growing = any(
+        getattr(part, "rope_type", None) in ("dynamic", "longrope")
+        for part in loaded.model.modules()
+    )
     if loaded.device.type != "cpu" or growing:
         return 1
     tokens: int = max(loaded.room(batch_tokens), longest)
-    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // tokens, _MOST_CELLS // longest**2))
+    return max(
+        1,
+        min(
+            torch.get_num_threads(),
+            _MOST_WORKERS,
+            _MOST_TOKENS // tokens,
+            _MOST_CELLS // longest**2,
+        ),
+    )
 
 
 def is_too_long(length: int, workers: int) -> bool:
@@ -238,7 +288,7 @@ def is_too_long(length: int, workers: int) -> bool:
     return workers * length**2 > _MOST_CELLS
 
 
-def side_by_side(
+def parallel_map(
     workers: int, items: Iterable[Item], work: Callable[[Item], R]
 ) -> Generator[tuple[Item, R], None, None]:
     """Do some work on each item, in so many threads, which divide the cores. Yields in the order of the items.
@@ -247,7 +297,9 @@ def side_by_side(
     batches waits for none. Items are taken while others are worked on. Closing the generator waits for what runs.
     """
     cores, begun = torch.get_num_threads(), deque[tuple[Item, Future[R]]]()
-    pool = ThreadPoolExecutor(workers, "attnscan-worker", lambda: torch.set_num_threads(max(1, cores // workers)))
+    pool = ThreadPoolExecutor(
+        workers, "attnscan-worker", lambda: torch.set_num_threads(max(1, cores // workers))
+    )
     try:
         for item in items:
             begun.append((item, pool.submit(work, item)))
@@ -261,7 +313,7 @@ def side_by_side(
 
 
 @dataclass(frozen=True)
-class Calls:
+class ModelCalls:
     """The calls of attention in one run of a model."""
 
     layers: dict[int, int]
@@ -272,7 +324,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class _Call:
+class ProbedCall:
     """One call in a probe run."""
 
     layer: int  # the number in the name of the module that it is in; -1 if there is none
@@ -281,41 +333,58 @@ class _Call:
     is_plain: bool  # whether it is a softmax over the keys, to which nothing else was added
 
 
-def calls_of(model: Any, kind: AttentionKind) -> Calls:
+def calls_of(model: Any, kind: AttentionKind) -> ModelCalls:
     """Find out how a kind of a model's attention is read: by the tap, if it shows as many layers as there are."""
     ids = torch.full((1, 5), _TOKEN, device=next(model.parameters()).device)
-    inputs, layers = accepted_inputs(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}), None
+    inputs, layers = (
+        accepted_inputs(model, {"input_ids": ids, "decoder_input_ids": ids[:, :3]}),
+        None,
+    )
     if kind is AttentionKind.ONLY:
         inputs.pop("decoder_input_ids", None)
         layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
     tapped = _arranged(_probed(model, inputs, watched=False), kind, tapped=True)
-    if isinstance(tapped, Calls) and tapped.grid.shape[0] == layers:
+    if isinstance(tapped, ModelCalls) and tapped.grid.shape[0] == layers:
         return tapped
     watched = _arranged(_probed(model, inputs, watched=True), kind, tapped=False)
     if isinstance(watched, str):
         raise refusal(model, watched)
-    return tapped if isinstance(tapped, Calls) and tapped.grid.shape[0] == watched.grid.shape[0] else watched
+    return (
+        tapped
+        if isinstance(tapped, ModelCalls) and tapped.grid.shape[0] == watched.grid.shape[0]
+        else watched
+    )
 
 
-def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]:
+def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[ProbedCall]:
     """The calls of attention in a run: of our function, or of eager attention as the watch sees them."""
-    calls, layers = list[_Call](), [-1]  # of modules that were entered, the numbers of layers
+    calls, layers = list[ProbedCall](), [-1]  # of modules that were entered, the numbers of layers
 
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor | None, **rest: Any) -> Tensor:
+    def attend(
+        module: Any, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor | None, **rest: Any
+    ) -> Tensor:
         is_plain = all(rest.get(name) is None for name in _MODIFIERS)
-        calls.append(_Call(layers[-1], query.shape[1], (query.shape[2], key.shape[2]), is_plain))
+        calls.append(
+            ProbedCall(layers[-1], query.shape[1], (query.shape[2], key.shape[2]), is_plain)
+        )
         return fused(module, query, key, value, *mask, **rest)
 
-    def note(call: Call) -> None:
+    def note(call: AttentionCall) -> None:
         (_, heads, *shape), weights = call.weights.shape, call.weights.float()
         error, tolerance = (weights.sum(-1) - 1).abs().max(), _TOLERANCE[call.weights.itemsize == 2]
         is_plain = not weights.isfinite().all() or (weights.min() >= 0 and error <= tolerance)
-        calls.append(_Call(layers[-1], heads, tuple(shape), bool(is_plain)))
+        calls.append(ProbedCall(layers[-1], heads, tuple(shape), bool(is_plain)))
 
-    numbered = [(module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name)) for name, module in model.named_modules()]
+    numbered = [
+        (module, re.search(r"(?:^|\.)(\d+)(?=\.|$)", name))
+        for name, module in model.named_modules()
+    ]
     entering = [(module, int(number[1])) for module, number in numbered if number]
-    hooks = [module.register_forward_pre_hook(lambda *_, n=number: layers.append(n)) for module, number in entering]
-    name, watch = ("eager", Watch(note, 1)) if watched else (ATTENTION, nullcontext())
+    hooks = [
+        module.register_forward_pre_hook(lambda *_, n=number: layers.append(n))
+        for module, number in entering
+    ]
+    name, watch = ("eager", SoftmaxWatch(note, 1)) if watched else (ATTENTION, nullcontext())
     try:
         with attention_of(model, name) as took, attending(attend), torch.inference_mode(), watch:
             model(**inputs)
@@ -329,18 +398,25 @@ def _probed(model: Any, inputs: dict[str, Any], *, watched: bool) -> list[_Call]
     return calls
 
 
-def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> Calls | str:
+def _arranged(
+    calls: Sequence[ProbedCall], kind: AttentionKind, *, tapped: bool
+) -> ModelCalls | str:
     """The calls of one kind, or why a model's attention is none that is read."""
     shape, is_only = _SHAPES[kind], kind is AttentionKind.ONLY
     numbers = [number for number, call in enumerate(calls) if call.shape == shape]
-    other_shapes = [call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())]
+    other_shapes = [
+        call.shape for call in calls if call.shape not in ([shape] if is_only else _SHAPES.values())
+    ]
     if other_shapes and (tapped or is_only or not numbers):
         if numbers[:1] == [0]:
             return "pools its tokens: not all layers have as many as the input"
         return f"computes weights of shape {list(other_shapes[0])}, where each of 5 tokens should look at each"
     if not numbers:
         return f"computes no softmax attention{'' if is_only else f' of its {kind.word} kind'} over all tokens"
-    heads, layers = {calls[number].heads for number in numbers}, tuple(calls[number].layer for number in numbers)
+    heads, layers = (
+        {calls[number].heads for number in numbers},
+        tuple(calls[number].layer for number in numbers),
+    )
     if strange := [layer for layer, number in enumerate(numbers) if not calls[number].is_plain]:
         return f"computes numbers in layer {strange[0]} that are not a softmax over the tokens"
     if len(heads) != 1:
@@ -350,4 +426,6 @@ def _arranged(calls: Sequence[_Call], kind: AttentionKind, *, tapped: bool) -> C
         return "computes several attentions in a layer"
     # Layers of encoder-decoders all have attention, and are counted; so are those that share a module, as ALBERT's.
     grid = Grid((len(numbers), calls[numbers[0]].heads), kind, layers if is_only and rising else ())
-    return Calls({number: layer for layer, number in enumerate(numbers)}, len(calls), grid, tapped)
+    return ModelCalls(
+        {number: layer for layer, number in enumerate(numbers)}, len(calls), grid, tapped
+    )

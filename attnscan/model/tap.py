@@ -1,9 +1,9 @@
 """Attention as the model computes it, layer by layer, handed to a consumer. Only this module knows how.
 
-While a `Tap` is open, the model computes its attention by our function. It does what eager attention does, in blocks
+While a `AttentionTap` is open, the model computes its attention by our function. It does what eager attention does, in blocks
 that stay in the processor's last cache, so that no more than one layer's weights ever exist. After the last layer's
 weights the forward pass ends. Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) run
-with their eager attention under a `Watch`, which sees the same, layer by layer.
+with their eager attention under a `SoftmaxWatch`, which sees the same, layer by layer.
 
 Any number of threads may read one model at once: what a run is for is known by its thread.
 """
@@ -26,14 +26,18 @@ from torch import Tensor, nn
 from attnscan.errors import CaptureError
 from attnscan.inputs.sentence import EncodedInput
 from attnscan.model import running
-from attnscan.model.watch import Call, Watch
+from attnscan.model.watch import AttentionCall, SoftmaxWatch
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.terms import AttentionKind, Grid
 
-_BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
+_BLOCK = (
+    1 << 20
+)  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _ON_DEVICE = 1 << 28  # weights in one elsewhere: 1 GiB of float32
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
-_HIDDEN = -9e3  # a key to which less than this is added is not to be seen: older models add -10,000, others more
+_HIDDEN = (
+    -9e3
+)  # a key to which less than this is added is not to be seen: older models add -10,000, others more
 _LEAST = torch.finfo(torch.float32).min
 _TEXTS = {AttentionKind.DECODER: ("decoder_", "decoder_"), AttentionKind.CROSS: ("decoder_", "")}
 """Of which text queries and keys are, by how the names of a model's inputs begin; of other kinds, of the first."""
@@ -109,53 +113,77 @@ def of_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
     return cells
 
 
-class Tap:
+class AttentionTap:
     """Reads the attention of one model while it is open; of a `kind`, that of a whole encoder-decoder."""
 
     def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
         self.model, self.kind = model, kind
 
     @cached_property
-    def calls(self) -> running.Calls:
+    def calls(self) -> running.ModelCalls:
         """How the model computes its attention. Raises: CaptureError if it has none that can be read."""
         return running.calls_of(self.model, self.kind)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(running.quiet_transformers())  # no advice, from tokenizers either
-            stack.enter_context(running.attention_of(self.model, running.ATTENTION if self.calls.tapped else "eager"))
+            stack.enter_context(
+                running.attention_of(
+                    self.model, running.ATTENTION if self.calls.tapped else "eager"
+                )
+            )
             self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
+    def run(
+        self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None
+    ) -> None:
         """Run the model on one batch as far as its last layer's weights; `on_output` may change what layers put out.
 
         Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
-        accepted, on_cpu = running.accepted_inputs(self.model, inputs), inputs["input_ids"].device.type == "cpu"
+        accepted, on_cpu = (
+            running.accepted_inputs(self.model, inputs),
+            inputs["input_ids"].device.type == "cpu",
+        )
         tensors = {name: values for name, values in accepted.items() if isinstance(values, Tensor)}
-        lengths = {text: _lengths(accepted, text) for text in ("", "decoder_") if f"{text}input_ids" in accepted}
+        lengths = {
+            text: _lengths(accepted, text)
+            for text in ("", "decoder_")
+            if f"{text}input_ids" in accepted
+        }
         queries, keys = _TEXTS.get(self.kind, ("", ""))
         sizes = list(zip(lengths[queries], lengths[keys], strict=True))
         if self.calls.tapped:
-            if not on_cpu and self.kind is AttentionKind.ONLY:  # padding costs less there than blocks by length
+            if (
+                not on_cpu and self.kind is AttentionKind.ONLY
+            ):  # padding costs less there than blocks by length
                 sizes = [(inputs["input_ids"].shape[1],) * 2] * len(sizes)
-            copies = -(-_LEAST_ROWS // min(accepted[f"{text}input_ids"].numel() for text in lengths)) if on_cpu else 1
+            copies = (
+                -(-_LEAST_ROWS // min(accepted[f"{text}input_ids"].numel() for text in lengths))
+                if on_cpu
+                else 1
+            )
             if copies > 1:
                 accepted |= {name: values.repeat(copies, 1) for name, values in tensors.items()}
             self._forward(self.model, accepted, _Run(self, sizes, consume, on_output))
             return
         start = 0  # without padding, neighbours of one length together: ConvBERT's convolution reaches it
         for stops, alike in itertools.groupby(zip(*lengths.values(), strict=True)):
-            part, stop = slice(start, start + len(list(alike))), dict(zip(lengths, stops, strict=True))
+            part, stop = (
+                slice(start, start + len(list(alike))),
+                dict(zip(lengths, stops, strict=True)),
+            )
             of_part = {
                 name: values[part, : stop["decoder_" if name.startswith("decoder_") else ""]]
                 for name, values in tensors.items()
             }
-            self._forward(self.model, {**accepted, **of_part}, _Run(self, sizes, consume, on_output, start))
+            self._forward(
+                self.model, {**accepted, **of_part}, _Run(self, sizes, consume, on_output, start)
+            )
             start = part.stop
 
     def output(self, inputs: dict[str, Tensor], on_output: OnOutput, whole: Any = None) -> Any:
@@ -164,11 +192,17 @@ class Tap:
         Shape: `inputs` are the model's, each [batch, token]. Raises: CaptureError if it fails on them.
         """
         whole = self.model if whole is None else whole
-        return self._forward(whole, running.accepted_inputs(whole, inputs), _Run(self, [], None, on_output))
+        return self._forward(
+            whole, running.accepted_inputs(whole, inputs), _Run(self, [], None, on_output)
+        )
 
     def _forward(self, model: Any, inputs: dict[str, Any], run: _Run) -> Any:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
-        watch = nullcontext() if self.calls.tapped else Watch(run.watch, len(inputs["input_ids"]))
+        watch = (
+            nullcontext()
+            if self.calls.tapped
+            else SoftmaxWatch(run.watch, len(inputs["input_ids"]))
+        )
         try:
             with torch.inference_mode(), running.attending(run.attend), watch:
                 output = model(**inputs)
@@ -179,7 +213,9 @@ class Tap:
                 raise
             raise running.failure(model, error) from error
         if run.count != self.calls.count:
-            raise running.refusal(self.model, "computes its attention otherwise on this input than on a short one")
+            raise running.refusal(
+                self.model, "computes its attention otherwise on this input than on a short one"
+            )
         return output
 
 
@@ -191,18 +227,28 @@ class _Finished(Exception):
 class _Run:
     """One forward pass, in one thread; without a consumer, to the model's output."""
 
-    tap: Tap
-    sizes: list[tuple[int, int]]  # how many queries and keys each input of the batch has, without padding at its end
+    tap: AttentionTap
+    sizes: list[
+        tuple[int, int]
+    ]  # how many queries and keys each input of the batch has, without padding at its end
     consume: Consumer | None
     on_output: OnOutput | None
     first: int = 0  # the number in the batch of the first input that runs
     count: int = 0  # how many calls there were
     consuming: bool = False  # whether the consumer is at work, so that an error is its own
     masks: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    visible: Tensor = field(default_factory=lambda: torch.zeros(0))  # what a watched layer before left visible
+    visible: Tensor = field(
+        default_factory=lambda: torch.zeros(0)
+    )  # what a watched layer before left visible
 
     def attend(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **rest: Any
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **rest: Any,
     ) -> Tensor:
         """Compute one layer's attention. Shape: [batch, head, token, dimension] each -> [batch, token, head, d]."""
         layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
@@ -210,8 +256,12 @@ class _Run:
             output = running.fused(module, query, key, value, attention_mask, **rest)
         else:
             (batch, heads, tokens, _), size = query.shape, value.shape[-1]
-            output = query.new_zeros(batch, tokens, heads, size)  # also of padding, which no block reaches
-            computed = self._computed(layer, output.transpose(1, 2), query, key, value, attention_mask, **rest)
+            output = query.new_zeros(
+                batch, tokens, heads, size
+            )  # also of padding, which no block reaches
+            computed = self._computed(
+                layer, output.transpose(1, 2), query, key, value, attention_mask, **rest
+            )
             for block in self._marked(layer, computed):
                 self.consume(block)
                 del block  # of a long input, as large as all else: the next is made where it was
@@ -219,7 +269,7 @@ class _Run:
             self.on_output(layer, output)
         return output
 
-    def watch(self, call: Call) -> None:
+    def watch(self, call: AttentionCall) -> None:
         """Show one call of a watched model, block by block, and let its heads' outputs be changed."""
         layer, self.count = self.tap.calls.layers.get(self.count), self.count + 1
         if layer is not None and self.consume is not None:
@@ -239,12 +289,22 @@ class _Run:
             raise _Finished
 
     def _computed(
-        self, layer: int, output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **rest: Any
+        self,
+        layer: int,
+        output: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **rest: Any,
     ) -> Iterator[AttentionBlock]:
         """Compute one layer's attention, and all but the last's `output`, as eager attention does: to the last bits."""
         groups, on_cpu = query.shape[1] // key.shape[1], query.device.type == "cpu"
         last = layer == self.tap.calls.grid.shape[0] - 1
-        key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
+        key, value = (
+            states.repeat_interleave(groups, dim=1) if groups > 1 else states
+            for states in (key, value)
+        )
         scaling = query.shape[-1] ** -0.5 if rest.get("scaling") is None else rest["scaling"]
         bias = rest.get("position_bias")  # T5's, by distance. Shape: [1 or batch, head, query, key]
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
@@ -256,59 +316,117 @@ class _Run:
             of_queries, of_keys = (inputs, heads, slice(rows)), (inputs, heads, slice(columns))
             left, right = query[of_queries], key[of_keys]
             left, right = (left.float(), right.float()) if raised else (left, right)
-            logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
+            logits = torch.matmul(
+                left * scaling if scaled_first else left, right.transpose(2, 3)
+            ).float()
             if not scaled_first:
                 logits *= scaling
             if bias is not None:
                 logits += bias[inputs if len(bias) > 1 else slice(None), heads, :rows, :columns]
             if added is not None and not all(empty[inputs]):
-                logits += added[inputs, heads if added.shape[1] > 1 else slice(None), :rows, :columns]
+                logits += added[
+                    inputs, heads if added.shape[1] > 1 else slice(None), :rows, :columns
+                ]
             weights = torch.softmax(logits, dim=-1)
             if not last:
                 output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
-            of_block = weights, visible, query[of_queries], key[of_keys], scaling, logits, value[of_keys]
+            of_block = (
+                weights,
+                visible,
+                query[of_queries],
+                key[of_keys],
+                scaling,
+                logits,
+                value[of_keys],
+            )
             of_heads = None if last else output[of_queries]
-            yield AttentionBlock(self.tap.calls.grid, layer, inputs, heads, *of_block, output=of_heads)
+            yield AttentionBlock(
+                self.tap.calls.grid, layer, inputs, heads, *of_block, output=of_heads
+            )
             del logits, weights, of_block
 
-    def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor, list[bool]]:
+    def _mask(
+        self, mask: Tensor | None, query: Tensor, key: Tensor
+    ) -> tuple[Tensor | None, Tensor, list[bool]]:
         """What a mask adds to logits, what it leaves visible, and of each input whether it adds nothing to it.
 
         Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key] -> [batch, head or 1, query, key].
         """
         if id(mask) not in self.masks:
             shape, added = (len(query), query.shape[2], key.shape[2]), None
-            visible, empty = torch.ones(1, dtype=torch.bool, device=query.device).expand(shape), [True] * len(query)
+            visible, empty = (
+                torch.ones(1, dtype=torch.bool, device=query.device).expand(shape),
+                [True] * len(query),
+            )
             if mask is not None:
                 added = mask
                 if mask.dtype == torch.bool:
                     added = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, _LEAST)
                 visible = (added > _HIDDEN).any(1).expand(shape)
-                if added.dtype != torch.float32 or added.amin() < _LEAST:  # as a rule it is ready, and large
+                if (
+                    added.dtype != torch.float32 or added.amin() < _LEAST
+                ):  # as a rule it is ready, and large
                     added = added.float().clip(_LEAST)
                 added = added.expand(shape[0], -1, shape[1], -1)
-                empty = [not added[i, :, :rows, :columns].any() for i, (rows, columns) in enumerate(self.sizes)]
+                empty = [
+                    not added[i, :, :rows, :columns].any()
+                    for i, (rows, columns) in enumerate(self.sizes)
+                ]
             if self.tap.kind is AttentionKind.CROSS:
                 visible = of_both_texts(visible, self.sizes)
-            self.masks[id(mask)] = added, visible, empty, mask  # the mask is kept alive, so that its id stays its own
+            self.masks[id(mask)] = (
+                added,
+                visible,
+                empty,
+                mask,
+            )  # the mask is kept alive, so that its id stays its own
         return self.masks[id(mask)][:3]
 
-    def _watched(self, layer: int, call: Call) -> Iterator[AttentionBlock]:
+    def _watched(self, layer: int, call: AttentionCall) -> Iterator[AttentionBlock]:
         """Cut one call of a watched model into blocks."""
         batch, heads, rows, columns = call.weights.shape
         if (rows, columns) != self.sizes[self.first]:
-            raise running.refusal(self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input")
-        visible = call.weights.new_zeros(len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool)
-        visible[self.first : self.first + batch, :rows, :columns] = ~(call.logits[..., :columns] <= _HIDDEN).all(1)
-        visible = of_both_texts(visible, self.sizes) if self.tap.kind is AttentionKind.CROSS else visible
-        self.visible = self.visible if torch.equal(self.visible, visible) else visible  # the same object if equal
-        for inputs, head_range, _ in _parts([(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"):
+            raise running.refusal(
+                self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input"
+            )
+        visible = call.weights.new_zeros(
+            len(self.sizes), *map(max, zip(*self.sizes, strict=True)), dtype=torch.bool
+        )
+        visible[self.first : self.first + batch, :rows, :columns] = ~(
+            call.logits[..., :columns] <= _HIDDEN
+        ).all(1)
+        visible = (
+            of_both_texts(visible, self.sizes) if self.tap.kind is AttentionKind.CROSS else visible
+        )
+        self.visible = (
+            self.visible if torch.equal(self.visible, visible) else visible
+        )  # the same object if equal
+        for inputs, head_range, _ in _parts(
+            [(rows, columns)] * batch, heads, on_cpu=call.weights.device.type == "cpu"
+        ):
             part = inputs, head_range
-            query, key = (None if states is None else states[part] for states in (call.query, call.key))
+            query, key = (
+                None if states is None else states[part] for states in (call.query, call.key)
+            )
             logits = call.logits[part].float().clip(_LEAST)
-            of_block = call.weights[part].float(), self.visible, query, key, call.scaling, logits, call.value[part]
+            of_block = (
+                call.weights[part].float(),
+                self.visible,
+                query,
+                key,
+                call.scaling,
+                logits,
+                call.value[part],
+            )
             in_batch = slice(self.first + inputs.start, self.first + inputs.stop)
-            yield AttentionBlock(self.tap.calls.grid, layer, in_batch, head_range, *of_block, output=call.output[part])
+            yield AttentionBlock(
+                self.tap.calls.grid,
+                layer,
+                in_batch,
+                head_range,
+                *of_block,
+                output=call.output[part],
+            )
 
 
 def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
@@ -316,10 +434,17 @@ def _lengths(inputs: dict[str, Any], text: str) -> list[int]:
     ids, present = inputs[f"{text}input_ids"], inputs.get(f"{text}attention_mask")
     if present is None:
         return [ids.shape[1]] * len(ids)
-    return list((torch.arange(1, ids.shape[1] + 1, device=ids.device) * (present != 0)).amax(1).clip(1).tolist())
+    return list(
+        (torch.arange(1, ids.shape[1] + 1, device=ids.device) * (present != 0))
+        .amax(1)
+        .clip(1)
+        .tolist()
+    )
 
 
-def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
+def _parts(
+    sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool
+) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
     """Cut a layer into blocks of inputs of one size that fit the cache; beyond 1,024 tokens, one head of one input."""
     start, cache = 0, _BLOCK if on_cpu else _ON_DEVICE
     for size, alike in itertools.groupby(sizes):
@@ -329,7 +454,11 @@ def _parts(sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool) -> Iterato
         some_heads = max(1, min(heads, cache // cells))
         for i in range(start, stop, some_inputs):
             for h in range(0, heads, some_heads):
-                yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), size
+                yield (
+                    slice(i, min(i + some_inputs, stop)),
+                    slice(h, min(h + some_heads, heads)),
+                    size,
+                )
         start = stop
 
 
@@ -340,8 +469,13 @@ def visible_keys(weights: Tensor, present: Tensor) -> Tensor:
     Shape: `weights` [batch, head, query, key], `present` [batch, key] -> [batch, query, key], bool.
     """
     batch, _, length, keys = weights.shape
-    place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
-    used = (weights != 0).any(1) & present.bool()[:, :, None]  # a query of padding spreads evenly over all
+    place = (
+        torch.arange(length, device=weights.device)[:, None]
+        - torch.arange(keys, device=weights.device)[None]
+    )
+    used = (weights != 0).any(1) & present.bool()[
+        :, :, None
+    ]  # a query of padding spreads evenly over all
     offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
     offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
     return offsets[place + keys].expand(batch, length, keys) & present.bool()[:, None, :]
@@ -350,7 +484,9 @@ def visible_keys(weights: Tensor, present: Tensor) -> Tensor:
 class AttentionKeeper:
     """A consumer that keeps the attention of a single input, or some heads and some queries' rows of it."""
 
-    def __init__(self, norms: Callable[[AttentionBlock], Tensor] | None = None, chosen: Chosen | None = None) -> None:
+    def __init__(
+        self, norms: Callable[[AttentionBlock], Tensor] | None = None, chosen: Chosen | None = None
+    ) -> None:
         """`norms` says how long the vectors are that a block's keys have to give."""
         self._norms_of, self._chosen = norms, chosen
         self._grid: Grid | None = None
@@ -366,12 +502,20 @@ class AttentionKeeper:
         into, rows, keys = into[heads], rows[inside], block.columns
         self._scaling[block.layer] = block.scaling or 0.0
         if self._visible is not None:
-            self._visible[block.layer, inside] = _array(block.visible[:, block.rows, : block.tokens])[rows]
-        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[np.ix_(heads, rows)]
+            self._visible[block.layer, inside] = _array(
+                block.visible[:, block.rows, : block.tokens]
+            )[rows]
+        self._kept["weights"][into[:, None], inside, keys] = _array(block.weights)[
+            np.ix_(heads, rows)
+        ]
         if "norms" in self._kept and self._norms_of is not None:
             self._kept["norms"][into, keys] = _array(self._norms_of(block))[heads]
         for name, states, places in (("query", block.query, block.rows), ("key", block.key, keys)):
-            if name in self._kept and states is not None and states.shape[-1] == self._kept[name].shape[-1]:
+            if (
+                name in self._kept
+                and states is not None
+                and states.shape[-1] == self._kept[name].shape[-1]
+            ):
                 self._kept[name][into, places] = _array(states)[heads]
             elif heads.any():  # Gemma 4's heads are wider in some layers than in others: no array holds all of them
                 self._kept.pop(name, None)
@@ -380,25 +524,45 @@ class AttentionKeeper:
         """Make room for every layer and head, or for those that are chosen."""
         self._grid, length, chosen = block.grid, block.tokens, self._chosen
         self._rows = np.arange(length) if chosen is None else np.array(chosen.rows)
-        self._shape, self._place = block.grid.shape, np.arange(np.prod(block.grid.shape)).reshape(block.grid.shape)
+        self._shape, self._place = (
+            block.grid.shape,
+            np.arange(np.prod(block.grid.shape)).reshape(block.grid.shape),
+        )
         self._scaling = [0.0] * self._shape[0]
-        self._visible: NDArray[np.bool_] | None = np.zeros((self._shape[0], len(self._rows), length), dtype=np.bool_)
+        self._visible: NDArray[np.bool_] | None = np.zeros(
+            (self._shape[0], len(self._rows), length), dtype=np.bool_
+        )
         if chosen is not None and chosen.heads is not None:  # in their order; -1 is none of them
-            self._shape, self._visible, self._place = (1, len(chosen.heads)), None, np.full(block.grid.shape, -1)
-            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = np.arange(self._shape[1])
+            self._shape, self._visible, self._place = (
+                (1, len(chosen.heads)),
+                None,
+                np.full(block.grid.shape, -1),
+            )
+            self._place[tuple(zip(*(head.place for head in chosen.heads), strict=True))] = (
+                np.arange(self._shape[1])
+            )
         sizes: dict[str, tuple[int, ...]] = {"weights": (len(self._rows), length)}
         if self._norms_of is not None:
             sizes["norms"] = (length,)
         if block.key is not None:
             sizes |= dict.fromkeys(("query", "key"), (length, block.key.shape[-1]))
-        self._kept = {name: np.zeros((math.prod(self._shape), *size), np.float32) for name, size in sizes.items()}
+        self._kept = {
+            name: np.zeros((math.prod(self._shape), *size), np.float32)
+            for name, size in sizes.items()
+        }
 
     def attention(self, encoded: EncodedInput) -> Attention:
         """All of it, once every block has come."""
         assert self._grid is not None
-        arrays = {name: values.reshape(*self._shape, *values.shape[1:]) for name, values in self._kept.items()}
+        arrays = {
+            name: values.reshape(*self._shape, *values.shape[1:])
+            for name, values in self._kept.items()
+        }
         return Attention(
-            **{name: getattr(encoded, name) for name in ("tokens", "sentence", "segments", "unit", "source")},
+            **{
+                name: getattr(encoded, name)
+                for name in ("tokens", "sentence", "segments", "unit", "source")
+            },
             weights=arrays["weights"],
             visible=self._visible,
             query=arrays.get("query"),

@@ -17,7 +17,7 @@ _BY = {"div", "__truediv__", "div_", "__itruediv__", "true_divide"}
 
 
 @dataclass(frozen=True)
-class Call:
+class AttentionCall:
     """One call of attention. Shape: each [batch, head, query or key, dimension or key]."""
 
     weights: Tensor  # in the model's number format
@@ -39,15 +39,17 @@ class _Product:
     scaling: float = 1.0
 
 
-class Watch(TorchFunctionMode):
+class SoftmaxWatch(TorchFunctionMode):
     """Sees every softmax over keys that a product with values follows."""
 
-    def __init__(self, on_call: Callable[[Call], None], batch: int) -> None:
+    def __init__(self, on_call: Callable[[AttentionCall], None], batch: int) -> None:
         """`batch` is how many inputs the model runs on: some families fold their heads into it."""
         super().__init__()
         self._on_call, self._batch = on_call, batch
         self._products: dict[int, _Product] = {}
-        self._weights: Tensor | None = None  # the result of the last softmax, as the model has changed it since
+        self._weights: Tensor | None = (
+            None  # the result of the last softmax, as the model has changed it since
+        )
         self._logits: Tensor | None = None  # the input of that softmax
         self._product: _Product | None = None  # the product that the input came from
 
@@ -61,17 +63,28 @@ class Watch(TorchFunctionMode):
     def _look(self, name: str, args: Sequence[Any], result: Tensor) -> None:
         weights = self._weights
         if name == "softmax" and result.ndim >= 3:
-            self._weights, self._logits, self._product = result, args[0], self._products.get(id(args[0]))
+            self._weights, self._logits, self._product = (
+                result,
+                args[0],
+                self._products.get(id(args[0])),
+            )
             self._products.clear()
-        elif name in ("matmul", "__matmul__", "bmm", "einsum") and (factors := _factors(args, result)) is not None:
+        elif (
+            name in ("matmul", "__matmul__", "bmm", "einsum")
+            and (factors := _factors(args, result)) is not None
+        ):
             left, right, product = factors
             if weights is not None and left is weights:
                 self._weights = None
                 self._call(weights, right, product)
             elif result.ndim >= 3:
-                self._products[id(result)] = _Product(result, left, right.mT if right.ndim > 1 else right)
+                self._products[id(result)] = _Product(
+                    result, left, right.mT if right.ndim > 1 else right
+                )
         elif weights is not None and args[0] is weights:
-            sliced = name == "__getitem__" and result.shape[:-1] == weights.shape[:-1]  # a sink is cut off
+            sliced = (
+                name == "__getitem__" and result.shape[:-1] == weights.shape[:-1]
+            )  # a sink is cut off
             if result.numel() == weights.numel() or sliced:
                 self._weights = result
         else:
@@ -79,12 +92,17 @@ class Watch(TorchFunctionMode):
 
     def _follow(self, name: str, args: Sequence[Any], result: Tensor) -> None:
         """Note what a product has become."""
-        product = next((self._products[id(argument)] for argument in args if id(argument) in self._products), None)
+        product = next(
+            (self._products[id(argument)] for argument in args if id(argument) in self._products),
+            None,
+        )
         if product is None or result.numel() != product.result.numel():
             return
         factor = next((argument for argument in args if argument is not product.result), None)
         if isinstance(factor, int | float) or (isinstance(factor, Tensor) and factor.ndim == 0):
-            product.scaling *= float(factor) if name in _TIMES else 1 / float(factor) if name in _BY else 1.0
+            product.scaling *= (
+                float(factor) if name in _TIMES else 1 / float(factor) if name in _BY else 1.0
+            )
         del self._products[id(product.result)]
         product.result = result
         self._products[id(result)] = product
@@ -101,12 +119,18 @@ class Watch(TorchFunctionMode):
 
         assert self._logits is not None
         weights, logits, product = by_heads(weights), by_heads(self._logits), self._product
-        value, output, query, key, scaling = of_each(by_heads(value)), by_heads(output), None, None, 1.0
+        value, output, query, key, scaling = (
+            of_each(by_heads(value)),
+            by_heads(output),
+            None,
+            None,
+            1.0,
+        )
         if product is not None:
             query, key, scaling = by_heads(product.query), by_heads(product.key), product.scaling
             fit = query.shape[:3] == weights.shape[:3] and key.shape[2] == weights.shape[3]
             query, key = (query, of_each(key)) if fit else (None, None)
-        self._on_call(Call(weights, logits, value, output, query, key, scaling))
+        self._on_call(AttentionCall(weights, logits, value, output, query, key, scaling))
 
 
 def _factors(args: Sequence[Any], result: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:

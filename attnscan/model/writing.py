@@ -32,15 +32,23 @@ def shift_right(model: Any, ids: list[int]) -> list[int]:
     return list(shift(labels=torch.tensor([ids], device=model.device))[0].tolist())
 
 
-def write_target(model: Any, tokenizer: Any, pair: Pair, most: int, limit: int) -> Pair | InputError:
+def write_target(
+    model: Any, tokenizer: Any, pair: Pair, most: int, limit: int
+) -> Pair | InputError:
     """A source with the target that the model writes greedily, of at most so many tokens; both are cut to its limit."""
-    encoding = tokenize(tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit).to(model.device)
+    encoding = tokenize(
+        tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit
+    ).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
     if getattr(tokenizer, "tgt_lang", None):
-        inputs["decoder_input_ids"] = torch.tensor([_beginning(model, tokenizer)], device=model.device)
+        inputs["decoder_input_ids"] = torch.tensor(
+            [_beginning(model, tokenizer)], device=model.device
+        )
     try:
         with torch.inference_mode(), quiet_transformers():
-            ids = model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2)))[0]
+            ids = model.generate(
+                **inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2))
+            )[0]
     except Exception as error:
         raise failure(model, error) from error
     text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)
@@ -53,7 +61,11 @@ def _beginning(model: Any, tokenizer: Any) -> list[int]:
     """What the decoder reads before the first word of a target: the start, and what says which language it is of."""
     with _writing_targets(tokenizer):
         empty, text = (tokenize(tokenizer, text)["input_ids"] for text in ("", "a b"))
-    before = next(place for place, (first, second) in enumerate(zip(empty, text, strict=False)) if first != second)
+    before = next(
+        place
+        for place, (first, second) in enumerate(zip(empty, text, strict=False))
+        if first != second
+    )
     return shift_right(model, text)[: before + 1]
 
 
@@ -74,7 +86,11 @@ def encode_translations(
     """
     sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)
     with _writing_targets(tokenizer):
-        targets = list(encode_pairs(tokenizer, [Pair(pair.sentences[1]) for pair in pairs], unit, limit, truncate))
+        targets = list(
+            encode_pairs(
+                tokenizer, [Pair(pair.sentences[1]) for pair in pairs], unit, limit, truncate
+            )
+        )
     for pair, source, target in zip(pairs, sources, targets, strict=True):
         if isinstance(source, InputError):
             yield source
@@ -82,19 +98,32 @@ def encode_translations(
             yield type(target)(target.what.replace("sentence A", "sentence B"), target.remedy)
         else:
             read = shift(target.model_inputs["input_ids"])
-            target = replace(target, sentence=tuple(1 if side >= 0 else side for side in target.sentence))
+            target = replace(
+                target, sentence=tuple(1 if side >= 0 else side for side in target.sentence)
+            )
             if query != "predicts":
                 target = _read_by_decoder(tokenizer, target, read)
-            inputs = {**source.model_inputs, "decoder_input_ids": read, "decoder_attention_mask": [1] * len(read)}
+            inputs = {
+                **source.model_inputs,
+                "decoder_input_ids": read,
+                "decoder_attention_mask": [1] * len(read),
+            }
             inputs.pop("token_type_ids", None)
             encoded = target if query is None else _behind(source, target)
-            yield replace(encoded, model_inputs=inputs, pair=pair, truncated=source.truncated or target.truncated)
+            yield replace(
+                encoded,
+                model_inputs=inputs,
+                pair=pair,
+                truncated=source.truncated or target.truncated,
+            )
 
 
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
     """The target's tokens behind the source's. What is not known of both is known of neither."""
     joined: dict[str, Any] = {
-        name: first + second if (first := getattr(source, name)) and (second := getattr(target, name)) else ()
+        name: first + second
+        if (first := getattr(source, name)) and (second := getattr(target, name))
+        else ()
         for name in ("tokens", "sentence", "punctuation", "units", "spans", "words")
     }
     unit = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
@@ -108,10 +137,21 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
             "the decoder is not given the target's tokens one place later, so what it reads has no words",
             'give --query predicts with --attention cross (query="predicts")',
         )
-    start, unit = token_texts(tokenizer, read[:1])[0], (0, *(number + 1 for number in target.unit[:-1]))
-    first = {"tokens": start, "sentence": SPECIAL, "punctuation": False, "spans": (0, 0), "words": NO_WORD}
+    start, unit = (
+        token_texts(tokenizer, read[:1])[0],
+        (0, *(number + 1 for number in target.unit[:-1])),
+    )
+    first = {
+        "tokens": start,
+        "sentence": SPECIAL,
+        "punctuation": False,
+        "spans": (0, 0),
+        "words": NO_WORD,
+    }
     moved: dict[str, Any] = {
-        name: (value, *values[:-1]) for name, value in first.items() if (values := getattr(target, name))
+        name: (value, *values[:-1])
+        for name, value in first.items()
+        if (values := getattr(target, name))
     }
     return replace(target, **moved, unit=unit, units=(start, *target.units)[: unit[-1] + 1])
 

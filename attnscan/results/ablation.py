@@ -40,7 +40,11 @@ class HeadSet:
     @property
     def overlap(self) -> float:
         """The share of each control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
-        return len({*self.heads} & {*self.controls[0]}) / len(self.heads) if self.controls else math.nan
+        return (
+            len({*self.heads} & {*self.controls[0]}) / len(self.heads)
+            if self.controls
+            else math.nan
+        )
 
 
 @dataclass(frozen=True)
@@ -64,16 +68,35 @@ class Effect:
     pairs: int
 
     @classmethod
-    def of(cls, off: HeadSet, quantity: Quantity, values: Sequence[float], se: float, n: int, pairs: int) -> Effect:
+    def of(
+        cls,
+        off: HeadSet,
+        quantity: Quantity,
+        values: Sequence[float],
+        se: float,
+        n: int,
+        pairs: int,
+    ) -> Effect:
         """Compute it from the `values` of the intact model, without the set, and without each of its controls."""
         intact, ablated, *controls = values
         ablated, sign = ablated if off.heads else math.nan, -1 if quantity.larger_is_better else 1
         control = float(np.mean(controls)) if controls else math.nan
         spread = float(np.std(controls, ddof=1)) if len(controls) > 1 else math.nan
         loss, least = sign * (ablated - control), sign * ablated - _ROUNDING * abs(ablated)
-        rank = math.nan if math.isnan(loss) else 1 + sum(sign * value >= least for value in controls)
-        numbers = ablated - control, se, loss, float(half_width(se, pairs)), rank, rank / (len(controls) + 1)
-        return cls(off, quantity, intact, ablated, tuple(controls), control, spread, *numbers, n, pairs)
+        rank = (
+            math.nan if math.isnan(loss) else 1 + sum(sign * value >= least for value in controls)
+        )
+        numbers = (
+            ablated - control,
+            se,
+            loss,
+            float(half_width(se, pairs)),
+            rank,
+            rank / (len(controls) + 1),
+        )
+        return cls(
+            off, quantity, intact, ablated, tuple(controls), control, spread, *numbers, n, pairs
+        )
 
     @property
     def leads(self) -> bool:
@@ -100,7 +123,9 @@ class Ablation:
 
     effects: tuple[Effect, ...]  # quantity by quantity, set by set
     grid: Grid  # the model's heads
-    replace: Replacement  # what takes the place of a switched-off head's output: `zero`, or its `mean`
+    replace: (
+        Replacement  # what takes the place of a switched-off head's output: `zero`, or its `mean`
+    )
     draws: int  # the most controls that a set may have
     chosen_by: str  # how the sets were chosen, in a few words
     choosing_pairs: int  # pairs by which a scan chose the sets; 0 where heads were named
@@ -113,22 +138,37 @@ class Ablation:
     def by_quantity(self) -> dict[Quantity, list[Effect]]:
         """The effects by each quantity that was measured."""
         quantities = dict.fromkeys(effect.quantity for effect in self.effects)
-        return {quantity: [effect for effect in self.effects if effect.quantity == quantity] for quantity in quantities}
+        return {
+            quantity: [effect for effect in self.effects if effect.quantity == quantity]
+            for quantity in quantities
+        }
 
     @property
     def alone(self) -> bool:
         """Whether every set is a single head, named as itself."""
-        return all([effect.set.name] == [head.name for head in effect.set.heads] for effect in self.effects)
+        return all(
+            [effect.set.name] == [head.name for head in effect.set.heads] for effect in self.effects
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each set and quantity."""
         rows: list[dict[str, Any]] = []
         for effect in self.effects:
-            of_set = {"heads": len(effect.set.heads), "controls": len(effect.others), "overlap": effect.set.overlap}
+            of_set = {
+                "heads": len(effect.set.heads),
+                "controls": len(effect.others),
+                "overlap": effect.set.overlap,
+            }
             names = {"set": effect.set.name, "measure": effect.quantity.name}
             rows.append(vars(effect) | of_set | names | {"conclusion": effect.conclusion})
         sets = {effect.set.name: effect.set for effect in self.effects}
-        members = {name: ",".join(head.name for head in heads.heads) for name, heads in sets.items()}
-        about: dict[str, Any] = {name: getattr(self, name) for name in _ABOUT.split()} | {"members": members}
+        members = {
+            name: ",".join(head.name for head in heads.heads) for name, heads in sets.items()
+        }
+        about: dict[str, Any] = {name: getattr(self, name) for name in _ABOUT.split()} | {
+            "members": members
+        }
         about |= {"possible_controls": {name: heads.possible for name, heads in sets.items()}}
-        return signed_frame(rows, self.signature, **about)[_COLUMNS.split()].astype({"rank": "Int64"})
+        return signed_frame(rows, self.signature, **about)[_COLUMNS.split()].astype(
+            {"rank": "Int64"}
+        )

@@ -25,7 +25,9 @@ class Chosen:
 
     grid: Grid
     rows: tuple[int, ...]  # the tokens whose rows of weights are kept, in the order of the text
-    heads: tuple[Head, ...] | None = None  # arrays hold these, in this order, as if they were one layer; None for all
+    heads: tuple[Head, ...] | None = (
+        None  # arrays hold these, in this order, as if they were one layer; None for all
+    )
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Selection:
     token: str | int | None = None  # the only query: a token's text, its index, or `store#2`
     from_: Side | None = None  # the sentence of the queries
     to: Side | None = None  # the sentence of the keys
-    window: tuple[int, int] | None = None  # first and last token of the queries and keys; of cross attention, the keys
+    window: tuple[int, int] | None = (
+        None  # first and last token of the queries and keys; of cross attention, the keys
+    )
     is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
 
     def cells(
@@ -53,10 +57,17 @@ class Selection:
         if self.token is not None:
             queries = [source + token_named(str(self.token), tokens[source:])]
             return _within(queries, segments, self.from_, None), keys
-        return _within(range(source, len(tokens)), segments, self.from_, None if source else self.window), keys
+        return _within(
+            range(source, len(tokens)), segments, self.from_, None if source else self.window
+        ), keys
 
     def chosen(
-        self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int], source: int = 0
+        self,
+        grid: Grid,
+        tokens: Sequence[str],
+        segments: Sequence[int],
+        unit: Sequence[int],
+        source: int = 0,
     ) -> Chosen:
         """The part of a model's heads to keep: whole rows, of all pieces of words. Raises: as `cells`."""
         queries, _ = self.cells(tokens, segments, 0 if self.is_drawn else source)
@@ -69,18 +80,25 @@ class Selection:
         return Chosen(grid, queries, heads)
 
 
-def check_drawn(tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047") -> None:
+def check_drawn(
+    tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047"
+) -> None:
     """Raises: SelectionError for more tokens than are drawn one by one."""
     if tokens > MOST_DRAWN:
         raise SelectionError(f"{tokens:,} tokens are too many to be drawn one by one", remedy)
 
 
 def _within(
-    places: Iterable[int], segments: Sequence[int], sentence: Side | None, window: tuple[int, int] | None
+    places: Iterable[int],
+    segments: Sequence[int],
+    sentence: Side | None,
+    window: tuple[int, int] | None,
 ) -> tuple[int, ...]:
     """The places of a sentence within a window of indices, both ends included. Raises: SelectionError if none are."""
     first, last = window or (0, len(segments) - 1)
-    within = tuple(i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]]))
+    within = tuple(
+        i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]])
+    )
     if not within:
         of_sentence = f" of sentence {sentence}" if sentence else ""
         remedy = f"the input has tokens 0 to {len(segments) - 1}"
@@ -92,16 +110,24 @@ def _within(
 class Attention:
     """What every head did on one input, token by token; or some heads, on some tokens."""
 
-    tokens: tuple[str, ...]  # their texts, in order; of cross attention the source's, and behind them the target's
+    tokens: tuple[
+        str, ...
+    ]  # their texts, in order; of cross attention the source's, and behind them the target's
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
     segments: tuple[int, ...]  # 0 or 1 for every token: a sentence's delimiters go with it
-    weights: NDArray[np.float32]  # softmax attention. Shape: [layer, head, query, key]; rows sum to 1
+    weights: NDArray[
+        np.float32
+    ]  # softmax attention. Shape: [layer, head, query, key]; rows sum to 1
     visible: NDArray[np.bool_] | None
     """Which keys each query may see. Shape: [layer, query, key]; None where some heads alone are kept."""
     query: NDArray[np.float32] | None
     """After any rotation, before scaling. Shape: [layer, head, query, neuron]; None if the model shows none."""
-    key: NDArray[np.float32] | None  # likewise, grouped keys for each head. Shape: [layer, head, key, neuron]
-    scaling: tuple[float, ...] = ()  # what each layer multiplies q·k with before the softmax; empty without queries
+    key: (
+        NDArray[np.float32] | None
+    )  # likewise, grouped keys for each head. Shape: [layer, head, key, neuron]
+    scaling: tuple[
+        float, ...
+    ] = ()  # what each layer multiplies q·k with before the softmax; empty without queries
     unit: tuple[int, ...] = ()  # which scored unit each token belongs to; empty if each is one
     norms: NDArray[np.float32] | None = None
     """‖f(x_j)‖: how long each key's value is behind the head's slice of the output projection.
@@ -109,13 +135,19 @@ class Attention:
     Shape: [layer, head, key]; None if the model does not show it."""
     chosen: Chosen | None = None  # the heads and queries that arrays are of; None for all
     kind: AttentionKind = AttentionKind.ONLY
-    layers: tuple[int, ...] = ()  # the numbers of its layers in the model; empty where every layer has attention
+    layers: tuple[
+        int, ...
+    ] = ()  # the numbers of its layers in the model; empty where every layer has attention
     source: int = 0  # of cross attention, how many tokens are the source's, the keys; the target's behind them ask
 
     @cached_property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid(self.weights.shape[:2], self.kind, self.layers) if self.chosen is None else self.chosen.grid
+        return (
+            Grid(self.weights.shape[:2], self.kind, self.layers)
+            if self.chosen is None
+            else self.chosen.grid
+        )
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -146,22 +178,38 @@ class Attention:
         """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
         head, heads = self.grid.head(named), None if self.chosen is None else self.chosen.heads
         if heads is not None and head not in heads:
-            raise SelectionError(f"the weights of {head.name} were not kept", "name it among the heads that are wanted")
+            raise SelectionError(
+                f"the weights of {head.name} were not kept",
+                "name it among the heads that are wanted",
+            )
         return head.place if heads is None else (0, heads.index(head))
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
-        rows, visible = list(chosen.rows), None if self.visible is None else self.visible[:, list(chosen.rows)]
-        arrays = {"weights": self.weights[:, :, rows], "query": self.query, "key": self.key, "norms": self.norms}
+        rows, visible = (
+            list(chosen.rows),
+            None if self.visible is None else self.visible[:, list(chosen.rows)],
+        )
+        arrays = {
+            "weights": self.weights[:, :, rows],
+            "query": self.query,
+            "key": self.key,
+            "norms": self.norms,
+        }
         if chosen.heads is not None:
             layers, heads = zip(*(head.place for head in chosen.heads), strict=True)
-            arrays = {name: None if array is None else array[layers, heads][None] for name, array in arrays.items()}
+            arrays = {
+                name: None if array is None else array[layers, heads][None]
+                for name, array in arrays.items()
+            }
             visible = None
         return replace(self, **arrays, visible=visible, chosen=chosen)  # type: ignore[arg-type]
 
     def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
         """A head's weights of some queries that were kept. Shape: [query, key]."""
-        weights: NDArray[np.float32] = self.weights[self.place(named)][np.searchsorted(self.rows, queries)]
+        weights: NDArray[np.float32] = self.weights[self.place(named)][
+            np.searchsorted(self.rows, queries)
+        ]
         return weights
 
     @cached_property
@@ -185,12 +233,24 @@ class Attention:
         into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
         units = np.unique(unit[rows])
         mean = into[rows][:, units].T
-        weights = carried_shares(mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1))
+        weights = carried_shares(
+            mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1)
+        )
         first = into.argmax(0)
-        sentence, segments = (tuple(np.array(of)[first].tolist()) for of in (self.sentence, self.segments))
+        sentence, segments = (
+            tuple(np.array(of)[first].tolist()) for of in (self.sentence, self.segments)
+        )
         chosen = self.chosen and replace(self.chosen, rows=tuple(units.tolist()))
-        changes: dict[str, Any] = {"tokens": tuple(words), "sentence": sentence, "segments": segments, "chosen": chosen}
-        changes |= {"weights": weights.astype(np.float32), "source": int(unit[self.source]) if self.source else 0}
+        changes: dict[str, Any] = {
+            "tokens": tuple(words),
+            "sentence": sentence,
+            "segments": segments,
+            "chosen": chosen,
+        }
+        changes |= {
+            "weights": weights.astype(np.float32),
+            "source": int(unit[self.source]) if self.source else 0,
+        }
         return replace(self, visible=None, query=None, key=None, norms=None, unit=(), **changes)
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
@@ -203,7 +263,11 @@ class Attention:
 
     @classmethod
     def of(
-        cls, saved: SavedWeights, sentence: tuple[int, ...], unit: tuple[int, ...], kind: AttentionKind
+        cls,
+        saved: SavedWeights,
+        sentence: tuple[int, ...],
+        unit: tuple[int, ...],
+        kind: AttentionKind,
     ) -> Attention:
         """The attention that a file of saved weights holds, which has no queries and keys."""
         weights, source = saved.attention, saved.source
@@ -218,7 +282,15 @@ class Attention:
         special = tuple(sentence == -1 for sentence in self.sentence)
         weights = self.weights[:, :, self.source :, : self.source] if self.source else self.weights
         array = "attention" if self.kind is AttentionKind.ONLY else f"{self.kind.word}_attention"
-        return SavedWeights(weights, self.tokens, self.segments, special, (False,) * len(special), self.source, array)
+        return SavedWeights(
+            weights,
+            self.tokens,
+            self.segments,
+            special,
+            (False,) * len(special),
+            self.source,
+            array,
+        )
 
 
 def carried_shares(weights: NDArray[Any], norms: NDArray[Any]) -> NDArray[Any]:

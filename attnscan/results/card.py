@@ -14,7 +14,14 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Head, HeadLike, pd, signed_frame
 
-_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")  # columns of the table of all heads
+_LABELS = (
+    "name",
+    "label",
+    "label_stays",
+    "among_words",
+    "share",
+    "average",
+)  # columns of the table of all heads
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,9 @@ class Example:
     share: float  # the head's score or share over this input
     query: int  # which of the units attends
     key: int  # which it attends to
-    units: tuple[str, ...]  # the input's words or tokens; in cross attention, the target's behind the source's
+    units: tuple[
+        str, ...
+    ]  # the input's words or tokens; in cross attention, the target's behind the source's
     sentences: tuple[str, ...]  # as they were read
 
 
@@ -35,10 +44,16 @@ class Card:
     head: Head
     ranking: HeadScores  # every head's scores, labels and statements, by all pairs
     main_kind: str  # the pattern or habit that describes the head
-    links: pd.DataFrame  # words that it links most beyond the average head: texts, both mean shares, how often
+    links: (
+        pd.DataFrame
+    )  # words that it links most beyond the average head: texts, both mean shares, how often
     examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
-    alike: tuple[tuple[Head, float], ...]  # the heads that attend most alike, with their divergence in nats
-    why: pd.Series[Any]  # what becomes of its number when positions or segments change: a row of `explain`
+    alike: tuple[
+        tuple[Head, float], ...
+    ]  # the heads that attend most alike, with their divergence in nats
+    why: pd.Series[
+        Any
+    ]  # what becomes of its number when positions or segments change: a row of `explain`
     pairs: int  # how many were examined word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
     syntax: Syntax | None = None  # every head against a treebank, if one was named
@@ -47,22 +62,42 @@ class Card:
     def patterns(self) -> dict[str, dict[str, Any]]:
         """Its score on each pattern, with chance, 95 % interval, and rank among all heads, None without a score."""
         table, patterns = self.ranking.table, dict[str, dict[str, Any]]()
-        arrays = {"score": table.score, "chance": table.chance, "low": table.interval[0], "high": table.interval[1]}
+        arrays = {
+            "score": table.score,
+            "chance": table.chance,
+            "low": table.interval[0],
+            "high": table.interval[1],
+        }
         for p, name in enumerate(self.ranking.scores.patterns):
-            numbers = {column: float(values[(*self.head.place, p)]) for column, values in arrays.items()}
-            rank = None if np.isnan(numbers["score"]) else self.ranking.labels.numbers(name, self.head).rank
+            numbers = {
+                column: float(values[(*self.head.place, p)]) for column, values in arrays.items()
+            }
+            rank = (
+                None
+                if np.isnan(numbers["score"])
+                else self.ranking.labels.numbers(name, self.head).rank
+            )
             patterns[name] = {**numbers, "rank": rank}
         return patterns
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        labels, explanation, number = self.ranking.labels, self.why, self.ranking.grid.index(self.head)
+        labels, explanation, number = (
+            self.ranking.labels,
+            self.why,
+            self.ranking.grid.index(self.head),
+        )
         columns, numbers = labels.columns(()), labels.numbers(self.main_kind, self.head)
         row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS}}
         row |= {"chance": numbers.chance, "rank": numbers.rank}
         row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
-        row |= {f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)}
-        row |= {"as_it_is": explanation["score"], **explanation[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]]}
+        row |= {
+            f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)
+        }
+        row |= {
+            "as_it_is": explanation["score"],
+            **explanation[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]],
+        }
         return row if self.syntax is None else row | self.syntax.head_columns(self.head)
 
     def document(self) -> dict[str, Any]:
@@ -75,8 +110,12 @@ class Card:
             "profile_se": dict(zip(profile.classes, profile.se[place].tolist(), strict=True)),
             "links": self.links.to_dict("records"),
             "examples": [asdict(example) for example in self.examples],
-            "ablation": [] if self.ablation is None else self.ablation.to_frame().to_dict("records"),
-            "syntax": [] if self.syntax is None else self.syntax.of_head(self.head).to_dict("records"),
+            "ablation": []
+            if self.ablation is None
+            else self.ablation.to_frame().to_dict("records"),
+            "syntax": []
+            if self.syntax is None
+            else self.syntax.of_head(self.head).to_dict("records"),
         }
 
 
@@ -119,7 +158,9 @@ def main_kind_of(ranking: HeadScores, head: Head) -> str:
     name, habits = str(labels.among_words[head.place]), labels.statements
     if name or habits is None:
         return name or labels.nearest_pattern(head)
-    return habits.names[int(np.nan_to_num(habits.share[head.place] - habits.average, nan=-np.inf).argmax())]
+    return habits.names[
+        int(np.nan_to_num(habits.share[head.place] - habits.average, nan=-np.inf).argmax())
+    ]
 
 
 @dataclass(frozen=True)
@@ -128,12 +169,19 @@ class Checkpoint:
 
     model: str  # what results call it
     facts: Mapping[str, Any]  # by name, in the order of tables; None for what it has not got
-    patterns: Mapping[str, str | None]  # of each pattern why no head can be scored for it; None where heads can
+    patterns: Mapping[
+        str, str | None
+    ]  # of each pattern why no head can be scored for it; None where heads can
     measures: Mapping[str, str | None]  # likewise of each measure of `ablate`
 
     def to_frame(self) -> pd.DataFrame:
         """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
-        values: dict[str, Any] = {"model": self.model, **self.facts, **answers(self.patterns), **answers(self.measures)}
+        values: dict[str, Any] = {
+            "model": self.model,
+            **self.facts,
+            **answers(self.patterns),
+            **answers(self.measures),
+        }
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
 

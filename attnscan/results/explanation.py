@@ -11,7 +11,16 @@ import numpy as np
 from attnscan.results.attention import Attention
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import SHUFFLES, THRESHOLD, Head, HeadLike, Signature, described, pd, signed_frame
+from attnscan.results.terms import (
+    SHUFFLES,
+    THRESHOLD,
+    Head,
+    HeadLike,
+    Signature,
+    described,
+    pd,
+    signed_frame,
+)
 
 NEURONS = "effective_neurons", "stability", "sign_agreement"
 ROTATIONS = 8
@@ -49,7 +58,9 @@ class Explanations:
     heads: tuple[Head, ...]  # those that were asked for
     pattern: str | None = None  # the one that is explained; None for each head's own
     attention: Attention | None = None  # of the one input, if it was one
-    query: int | None = None  # the index of the token of the one input that was asked about; None for all
+    query: int | None = (
+        None  # the index of the token of the one input that was asked about; None for all
+    )
 
     __repr__ = described
 
@@ -64,16 +75,31 @@ class Explanations:
     def row(self, head: Head, name: str) -> pd.Series[Any]:
         """How a head makes a pattern or habit, as a row of the table; a name that both have is the pattern's."""
         labels, place = self.labels, (*head.place, self.names.index(name))
-        score, se, fall_se = (values[..., *place].tolist() for values in (self.score, self.se, self.fall_se))
+        score, se, fall_se = (
+            values[..., *place].tolist() for values in (self.score, self.se, self.fall_se)
+        )
         chance, bases = float(self.chance[place]), self.neurons[..., *place]
-        row = {**head.columns, "label": str(labels.label[head.place]), "pattern": name, "score": score[0]}
-        row |= {"chance": chance, "above_chance": (score[0] - chance) / (1 - chance) if chance < 1 else np.nan}
-        row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True)) | dict(zip(CAUSES, score[1:], strict=True))
+        row = {
+            **head.columns,
+            "label": str(labels.label[head.place]),
+            "pattern": name,
+            "score": score[0],
+        }
+        row |= {
+            "chance": chance,
+            "above_chance": (score[0] - chance) / (1 - chance) if chance < 1 else np.nan,
+        }
+        row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True)) | dict(
+            zip(CAUSES, score[1:], strict=True)
+        )
         row |= {"n": int(self.n[place]), "pairs": int(self.pairs[place]), "se": se[0]}
         row |= dict(zip((f"{cause}_se" for cause in CAUSES), se[1:], strict=True))
         row |= dict(zip((f"{cause}_fall_se" for cause in CAUSES), fall_se[1:], strict=True))
         for measure, rotated in zip(NEURONS, bases[:, 1:], strict=True):
-            row |= {f"{measure}_rotated": rotated.mean(), f"{measure}_rotated_sd": rotated.std(ddof=1)}
+            row |= {
+                f"{measure}_rotated": rotated.mean(),
+                f"{measure}_rotated_sd": rotated.std(ddof=1),
+            }
         row["label_stays"] = float(labels.label_stays[head.place])
         series = pd.Series(row, dtype=object)
         series["by"] = gone_by(series)
@@ -85,7 +111,9 @@ class Explanations:
         if self.query is None:
             rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
-            rows = pd.concat([self.keys(head, self.query) for head in self.heads], ignore_index=True)
+            rows = pd.concat(
+                [self.keys(head, self.query) for head in self.heads], ignore_index=True
+            )
         return signed_frame(rows, self.signature, not_available=dict(self.not_available))
 
     def keys(self, head: Head, query: int) -> pd.DataFrame:
@@ -99,7 +127,9 @@ class Explanations:
         frame = pd.DataFrame({**head.columns, **about, **keys, "weight": weight})
         if attention.query is None:
             return frame
-        products = pd.DataFrame(attention.products(head, query)[:count].astype(float)).add_prefix("neuron_")
+        products = pd.DataFrame(attention.products(head, query)[:count].astype(float)).add_prefix(
+            "neuron_"
+        )
         return frame.assign(logit=products.sum(axis=1)).join(products)
 
 
@@ -123,14 +153,22 @@ def effects(row: pd.Series[Any]) -> dict[str, str]:
     verdicts, above = dict[str, str](), row["score"] - row["chance"]
     for cause in CAUSES:
         fall, se = row["score"] - row[cause], row[f"{cause}_fall_se"]
-        reach = float(np.nan_to_num(half_width(se, SHUFFLES if row["pairs"] == 1 else row["pairs"])))
+        reach = float(
+            np.nan_to_num(half_width(se, SHUFFLES if row["pairs"] == 1 else row["pairs"]))
+        )
         if np.isnan(fall) or not above > 0:
             continue
         share, most = fall / above, (fall + reach) / above
         if (share < _FALLS_IN_PART and most >= _FALLS) or _FALLS_IN_PART * above <= fall <= reach:
             verdicts[cause] = "uncertain"
         else:
-            verdicts[cause] = "stays" if share < _FALLS_IN_PART else "falls" if share >= _FALLS else "falls in part"
+            verdicts[cause] = (
+                "stays"
+                if share < _FALLS_IN_PART
+                else "falls"
+                if share >= _FALLS
+                else "falls in part"
+            )
     return verdicts
 
 
@@ -143,13 +181,19 @@ def gone_by(row: pd.Series[Any]) -> str:
     for effect, words in (("falls", "by"), ("falls in part", "in part by")):
         if features := {_changed(cause): None for cause in verdicts if verdicts[cause] == effect}:
             return f"{words} {' and '.join(features)}"
-    return "by content" if verdicts.get(SHUFFLED) == "stays" and "uncertain" not in verdicts.values() else ""
+    return (
+        "by content"
+        if verdicts.get(SHUFFLED) == "stays" and "uncertain" not in verdicts.values()
+        else ""
+    )
 
 
 def evidence(row: pd.Series[Any]) -> str:
     """What each change does to a score, and what cannot be changed."""
     verb_of = {"falls": "falls to", "falls in part": "falls in part to", "stays": "stays at"}
-    verbs = {cause: verb_of.get(effect, "is uncertain at") for cause, effect in effects(row).items()}
+    verbs = {
+        cause: verb_of.get(effect, "is uncertain at") for cause, effect in effects(row).items()
+    }
     changes = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in verbs.items())
     fixed = dict.fromkeys(_changed(cause) for cause in CAUSES if np.isnan(row[cause]))
     parts = [f"its {row['pattern']} score of {row['score']:.2f} {changes}"] if changes else []

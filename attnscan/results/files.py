@@ -34,7 +34,9 @@ _LIBRARIES = {
 }
 _FORMULA = re.compile(r"(?!-[0-9]+(\.[0-9]+)?$)(=.|[=+\-@＝＋－＠].*[^!#-/:-@\[\]^`{-~ ])")
 _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
-_LITERAL = 127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
+_LITERAL = (
+    127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
+)
 
 
 def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -69,8 +71,16 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
             return _workbook(frame)
         case "csv" | "tsv":
             separator = "\t" if format == "tsv" else ";" if decimal_comma else ","
-            style: dict[str, Any] = {"sep": separator, "decimal": "," if decimal_comma else ".", "lineterminator": "\n"}
-            text = str(_with_texts(frame, safe_cell).to_csv(index=False, float_format=f"%.{DECIMALS}f", **style))
+            style: dict[str, Any] = {
+                "sep": separator,
+                "decimal": "," if decimal_comma else ".",
+                "lineterminator": "\n",
+            }
+            text = str(
+                _with_texts(frame, safe_cell).to_csv(
+                    index=False, float_format=f"%.{DECIMALS}f", **style
+                )
+            )
         case "markdown":
             text = _markdown(frame)
         case "jsonl":
@@ -114,7 +124,9 @@ def safe_cell(text: str) -> str:
 def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     """The table with all its texts changed."""
     columns = frame.select_dtypes(include=["object", "string"])
-    return frame.assign(**columns.map(lambda value: change(value) if isinstance(value, str) else value))
+    return frame.assign(
+        **columns.map(lambda value: change(value) if isinstance(value, str) else value)
+    )
 
 
 def _rounded(value: Any) -> Any:
@@ -145,32 +157,52 @@ def _rows_of(frame: pd.DataFrame) -> str:
 
 def _markdown(frame: pd.DataFrame) -> str:
     def written(cell: Any) -> str:
-        text = "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell)
+        text = (
+            "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell)
+        )
         return plain(text).replace("\\", r"\\").replace("|", r"\|")
 
     rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
-    rows = [map(written, frame.columns), rule, *(map(written, record.values()) for record in _records(frame))]
+    rows = [
+        map(written, frame.columns),
+        rule,
+        *(map(written, record.values()) for record in _records(frame)),
+    ]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _workbook(frame: pd.DataFrame) -> bytes:
     """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
     if len(frame) + 1 > MOST_ROWS:
-        message = f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
+        message = (
+            f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
+        )
         raise OutputError(message, "write .csv or .parquet, or take fewer heads")
-    if any(len(str(cell)) > _LONGEST_TEXT for cell in frame.select_dtypes(exclude="number").to_numpy().flat):
-        raise OutputError(f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most", "write .csv or .parquet")
+    if any(
+        len(str(cell)) > _LONGEST_TEXT
+        for cell in frame.select_dtypes(exclude="number").to_numpy().flat
+    ):
+        raise OutputError(
+            f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most",
+            "write .csv or .parquet",
+        )
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
         about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]
         values = [str(list(value)) if isinstance(value, list | tuple) else value for value in about]
-        sheets["about"] = pd.DataFrame({"name": about.index, "value": pd.Series(values, dtype=object)})
+        sheets["about"] = pd.DataFrame(
+            {"name": about.index, "value": pd.Series(values, dtype=object)}
+        )
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     content = io.BytesIO()
     with pd.ExcelWriter(content, engine="xlsxwriter", engine_kwargs={"options": options}) as book:
-        book.book.set_properties({"created": datetime(1980, 1, 1)})  # the first date that an archive can name
+        book.book.set_properties(
+            {"created": datetime(1980, 1, 1)}
+        )  # the first date that an archive can name
         for title, table in sheets.items():
-            _with_texts(table, plain).to_excel(book, sheet_name=title, index=False, freeze_panes=(1, 0))
+            _with_texts(table, plain).to_excel(
+                book, sheet_name=title, index=False, freeze_panes=(1, 0)
+            )
             book.sheets[title].autofit()
     return content.getvalue()
 
@@ -219,14 +251,19 @@ def settle(temporary: Path, path: Path) -> None:
 def check_suffix(path: Path, suffix: str, option: str) -> None:
     """Raises: OutputError for a file by another suffix, likely one that was meant to be read; a stream needs none."""
     if path.suffix.lower() != suffix and not is_stream(path):
-        raise OutputError(f"{option} writes a {suffix} file, and {path} is not one", f"name it {path.stem}{suffix}")
+        raise OutputError(
+            f"{option} writes a {suffix} file, and {path} is not one",
+            f"name it {path.stem}{suffix}",
+        )
 
 
 def local_path(name: str) -> Path:
     """The file on this machine that a path or a `file://` stands for. Raises: OutputError for any other address."""
     scheme = scheme_of(name)
     if scheme not in ("", "file"):
-        raise OutputError(f"cannot write {shown(name)}: it is not on this machine", "name a file on this machine")
+        raise OutputError(
+            f"cannot write {shown(name)}: it is not on this machine", "name a file on this machine"
+        )
     return Path(path_of(name) if scheme else name)
 
 
@@ -237,10 +274,18 @@ def check_writable(path: Path) -> None:
         if path.is_dir():
             raise OutputError(f"{path} is a directory", "name a file in it", path)
         if not is_stream(path) and not parent.is_dir():
-            raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or name another", path)
+            raise OutputError(
+                f"cannot write {path}: there is no directory {parent}",
+                "make it, or name another",
+                path,
+            )
         is_locked = path.exists() and not os.access(path, os.W_OK)
-        if is_locked or not (is_stream(path) or os.access(parent, os.W_OK)):  # it is written beside, then renamed
-            raise OutputError(f"cannot write {path}: no permission to write there", "choose another place", path)
+        if is_locked or not (
+            is_stream(path) or os.access(parent, os.W_OK)
+        ):  # it is written beside, then renamed
+            raise OutputError(
+                f"cannot write {path}: no permission to write there", "choose another place", path
+            )
 
 
 @contextmanager

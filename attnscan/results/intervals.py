@@ -10,7 +10,9 @@ LEVEL = 0.95  # how often an interval holds the value that all pairs of this kin
 
 def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
     """Half the width of an estimate's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two pairs."""
-    return np.asarray(np.asarray(se, dtype=float) * scipy.special.stdtrit(_freedom(pairs), (1 + LEVEL) / 2))
+    return np.asarray(
+        np.asarray(se, dtype=float) * scipy.special.stdtrit(_freedom(pairs), (1 + LEVEL) / 2)
+    )
 
 
 def _freedom(pairs: ArrayLike) -> NDArray[np.float64]:
@@ -30,10 +32,15 @@ def score_interval(
     E/(E - 1), for the pull of a large pair on the score, is HC3 of MacKinnon and White (J. Econometrics 29, 1985).
     They were chosen for the share of samples in which the interval holds: `benchmarks/coverage_of_intervals.py`.
     """
-    score, se, pairs, effective = (np.asarray(values, dtype=float) for values in (score, se, pairs, effective))
+    score, se, pairs, effective = (
+        np.asarray(values, dtype=float) for values in (score, se, pairs, effective)
+    )
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         spread = se * np.sqrt((pairs - 1) / pairs) * effective / (effective - 1)
-        odds, reach = score / (1 - score), np.exp(half_width(spread / (score * (1 - score)), effective))
+        odds, reach = (
+            score / (1 - score),
+            np.exp(half_width(spread / (score * (1 - score)), effective)),
+        )
         low, high = 1 / (1 + reach / odds), 1 / (1 + 1 / (reach * odds))
     itself = (se == 0) | ((score <= 0) | (score >= 1)) & ~np.isnan(se)
     return np.where(itself, score, low), np.where(itself, score, high)

@@ -13,7 +13,7 @@ from attnscan.text import plain
 
 
 @dataclass(frozen=True)
-class Help:
+class WordDependencies:
     """How much each word that was asked about helps to predict each other one. Shape: arrays are [query, key]."""
 
     values: FloatArray
@@ -31,7 +31,7 @@ class Dependencies:
 
     units: tuple[str, ...]  # the tokens, or the words, of the input
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token
-    help: Help  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
+    help: WordDependencies  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
     __repr__ = described
@@ -41,9 +41,16 @@ class Dependencies:
         measured = np.nonzero(~np.isnan(self.help.values))
         query, key = (np.array(self.help.places, int)[numbers] for numbers in measured)
         tokens = np.array(self.units, object)
-        columns = {"query": query, "query_token": tokens[query], "key": key, "key_token": tokens[key]}
+        columns = {
+            "query": query,
+            "query_token": tokens[query],
+            "key": key,
+            "key_token": tokens[key],
+        }
         columns |= {"help": self.help.values[measured], "target": self.help.shares[measured]}
-        return signed_frame(columns, self.signature, units=list(self.units), sentence=list(self.sentence))
+        return signed_frame(
+            columns, self.signature, units=list(self.units), sentence=list(self.sentence)
+        )
 
 
 Positions = Literal["kept", "shuffled"]
@@ -56,10 +63,18 @@ TOP = 5  # how many of the likeliest words are listed for each hidden token
 class Change:
     """Some changes at once; without any, the input and the model are as they are."""
 
-    hidden: tuple[int, ...] = ()  # the places of tokens that are hidden behind the mask token, in ascending order
-    positions: Positions = "kept"  # whether words stand where they are written, or are shuffled by the seed
-    segments: Segments = "kept"  # the segment ids that the model reads: its own, 0 and 1 exchanged, or all 0
-    off: tuple[Head, ...] = ()  # heads that are switched off, in ascending order: later layers read nothing of theirs
+    hidden: tuple[
+        int, ...
+    ] = ()  # the places of tokens that are hidden behind the mask token, in ascending order
+    positions: Positions = (
+        "kept"  # whether words stand where they are written, or are shuffled by the seed
+    )
+    segments: Segments = (
+        "kept"  # the segment ids that the model reads: its own, 0 and 1 exchanged, or all 0
+    )
+    off: tuple[
+        Head, ...
+    ] = ()  # heads that are switched off, in ascending order: later layers read nothing of theirs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
@@ -74,9 +89,15 @@ class Change:
         """A line for each change; `tokens` are those of the input as it was."""
         hidden = ", ".join(f"{tokens[place]} ({place})" for place in self.hidden)
         lines = [f"hidden behind the mask token: {hidden}"] if hidden else []
-        lines += [f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []
+        lines += (
+            [f"the words' positions are shuffled, by seed {seed}"]
+            if self.positions == "shuffled"
+            else []
+        )
         lines += [f"segments are {self.segments}"] if self.segments != "kept" else []
-        lines += [f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []
+        lines += (
+            [f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []
+        )
         return tuple(lines)
 
 
@@ -101,17 +122,36 @@ class Prediction:
 
     kind: PredictionKind
     words: tuple[HiddenToken, ...] = ()
-    classes: tuple[tuple[str, float, float], ...] = ()  # all names, with their probabilities before and after
-    turned: tuple[float, ...] = ()  # of each token, 1 - cosine between its last hidden states before and after
+    classes: tuple[
+        tuple[str, float, float], ...
+    ] = ()  # all names, with their probabilities before and after
+    turned: tuple[
+        float, ...
+    ] = ()  # of each token, 1 - cosine between its last hidden states before and after
     why_none: str = ""  # why there is nothing to say, and what to do about it; empty where there is
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, whose texts a page can show."""
         words: list[dict[str, Any]] = []
         for word in self.words:
-            before, after = ([[plain(token), p] for token, p in likeliest] for likeliest in (word.before, word.after))
-            of_truth = {"truth": plain(word.truth), "truthBefore": word.truth_before, "truthAfter": word.truth_after}
+            before, after = (
+                [[plain(token), p] for token, p in likeliest]
+                for likeliest in (word.before, word.after)
+            )
+            of_truth = {
+                "truth": plain(word.truth),
+                "truthBefore": word.truth_before,
+                "truthAfter": word.truth_after,
+            }
             words.append({"place": word.place, **of_truth, "before": before, "after": after})
-        classes = [{"name": plain(name), "before": before, "after": after} for name, before, after in self.classes]
-        values = {"kind": self.kind, "words": words, "classes": classes, "turned": list(self.turned)}
+        classes = [
+            {"name": plain(name), "before": before, "after": after}
+            for name, before, after in self.classes
+        ]
+        values = {
+            "kind": self.kind,
+            "words": words,
+            "classes": classes,
+            "turned": list(self.turned),
+        }
         return values | {"whyNone": plain(self.why_none)}

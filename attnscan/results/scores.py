@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.intervals import score_interval
-from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, Grid, Head, Reading, Scored
+from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, AttentionView, Grid, Head, Scored
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -21,7 +21,9 @@ class ScoreTable:
     """Every head's score on every pattern. Shape: each [..., layer, head, pattern]; NaN if no query was eligible."""
 
     score: FloatArray  # mean weight on target over all eligible queries, in [0, 1]
-    chance: FloatArray  # that mean, had every query spread its weight evenly over the keys it may see
+    chance: (
+        FloatArray  # that mean, had every query spread its weight evenly over the keys it may see
+    )
     se: FloatArray  # standard error of the score, clustered by pair; NaN below two pairs
     n: IntArray  # eligible queries
     pairs: IntArray  # pairs that had any
@@ -36,7 +38,9 @@ class ScoreTable:
         """(score - chance) / (1 - chance): 0 at chance, 1 at perfect; NaN where chance is 1."""
         with np.errstate(invalid="ignore", divide="ignore"):
             above = (self.score - self.chance) / (1 - self.chance)
-        return np.where(self.chance < 1 - 1e-6, above, np.nan)  # of 32-bit weights: nearer is rounding
+        return np.where(
+            self.chance < 1 - 1e-6, above, np.nan
+        )  # of 32-bit weights: nearer is rounding
 
     @cached_property
     def interval(self) -> tuple[FloatArray, FloatArray]:
@@ -56,7 +60,9 @@ class Scores:
 
     scored: tuple[Scored, ...]  # the patterns, in the order of every table
     every_key: ScoreTable  # with the weights as they are
-    words_only: ScoreTable  # with weights on special tokens removed, and rows renormalised over words
+    words_only: (
+        ScoreTable  # with weights on special tokens removed, and rows renormalised over words
+    )
     entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
     grid: Grid  # the model's heads
 
@@ -77,7 +83,9 @@ class Scores:
         return self.words_only if among_words else self.every_key
 
 
-def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool) -> IntArray:
+def followed(
+    scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool
+) -> IntArray:
     """The pattern that each head of a table follows, by its place; -1 for none: the one farthest above chance.
 
     Among words, patterns of resting heads do not compete. A pattern and its part have one place between them: it is the
@@ -92,8 +100,15 @@ def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float, *, a
             above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         if among_words and pattern.id in RESTING:
             above[..., p] = -np.inf
-    parts = {p: names.index(pattern.part_of) for p, pattern in enumerate(scored) if pattern.part_of in names}
-    is_part = {p: (above[..., p] > above[..., wide]) | (table.share[..., p] >= 2 / 3) for p, wide in parts.items()}
+    parts = {
+        p: names.index(pattern.part_of)
+        for p, pattern in enumerate(scored)
+        if pattern.part_of in names
+    }
+    is_part = {
+        p: (above[..., p] > above[..., wide]) | (table.share[..., p] >= 2 / 3)
+        for p, wide in parts.items()
+    }
     for p, wide in parts.items():
         above[..., wide] = np.maximum(above[..., wide], above[..., p])
         above[..., p] = -np.inf
@@ -152,12 +167,14 @@ HABITS = {name: tuple(map(_COLUMNS.index, union.split())) for name, union in _UN
 It has the name of a pattern where it means the same keys."""
 
 
-class Statements(NamedTuple):
+class Habits(NamedTuple):
     """The habit of every head of a model, by one reading."""
 
     names: tuple[str, ...]
     share: FloatArray  # of a word's attention, in [0, 1]: [layer, head, habit]; NaN of a head without any attention
-    chance: FloatArray  # that under even attention: [layer, head, habit]; 0 for `even` and `same-keys`
+    chance: (
+        FloatArray  # that under even attention: [layer, head, habit]; 0 for `even` and `same-keys`
+    )
     average: FloatArray  # the average head's: [habit]
     winner: IntArray  # the habit that sets each head apart most, by its place, or -1: [layer, head]
 
@@ -184,15 +201,17 @@ class Labels:
     """What every head of a model does, by one reading of its attention. Shape: arrays are [layer, head]."""
 
     scores: Scores  # what the labels are of
-    reading: Reading
+    reading: AttentionView
     threshold: float = THRESHOLD  # how far above chance a label's pattern must be
-    statements: Statements | None = None  # the habits; None where they were not measured
+    statements: Habits | None = None  # the habits; None where they were not measured
     stays: FloatArray | None = None
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
     rests on too few units. None if that was not measured."""
     drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
-    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None  # of a `Profile`
+    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = (
+        None  # of a `Profile`
+    )
 
     @property
     def grid(self) -> Grid:
@@ -207,7 +226,9 @@ class Labels:
     @cached_property
     def _pattern(self) -> NDArray[np.str_]:
         """The pattern that each head follows, or nothing."""
-        place = followed(self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words)
+        place = followed(
+            self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words
+        )
         return np.array([*self.scores.patterns, ""])[place]
 
     @property
@@ -254,7 +275,11 @@ class Labels:
         measured: dict[str, tuple[FloatArray, FloatArray, float]] = {}
         if (habits := self.statements) is not None:
             for p, name in enumerate(habits.names):
-                measured[name] = habits.share[..., p], habits.chance[..., p], float(habits.average[p])
+                measured[name] = (
+                    habits.share[..., p],
+                    habits.chance[..., p],
+                    float(habits.average[p]),
+                )
         for p, name in enumerate(self.scores.patterns):
             score = self.table.score[..., p]
             average = np.nan if np.isnan(score).all() else float(np.nanmean(score))
@@ -288,7 +313,11 @@ class Labels:
     def kinds(self) -> dict[str, Kind]:
         """The patterns and habits that some head has among words, by name, those of most heads first."""
         kinds = [self._kind(name, self.among_words == name) for name in self._measured]
-        return {kind.name: kind for kind in sorted(kinds, key=lambda kind: -len(kind.heads)) if kind.heads}
+        return {
+            kind.name: kind
+            for kind in sorted(kinds, key=lambda kind: -len(kind.heads))
+            if kind.heads
+        }
 
     @property
     def resting(self) -> list[Kind]:
@@ -297,16 +326,27 @@ class Labels:
         return [kind for kind in kinds if kind.heads]
 
     def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:
-        share, _, average = self._measured.get(name, (np.full(self.grid.shape, np.nan), None, np.nan))
-        return Kind(name, tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))), average)
+        share, _, average = self._measured.get(
+            name, (np.full(self.grid.shape, np.nan), None, np.nan)
+        )
+        return Kind(
+            name,
+            tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))),
+            average,
+        )
 
     def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
         """The columns of the table with a row a head: its name, what it does, scores, entropy. Shape: [head] each."""
-        columns: dict[str, FloatArray | NDArray[np.str_]] = {"label": self.label, "label_stays": self.label_stays}
+        columns: dict[str, FloatArray | NDArray[np.str_]] = {
+            "label": self.label,
+            "label_stays": self.label_stays,
+        }
         columns |= {"among_words": self.among_words, "share": self.share, "average": self.average}
         columns |= {name: self.table.score[..., self.scores.place_of(name)] for name in patterns}
         columns |= {"entropy": self.scores.entropy}
-        return self.grid.columns(with_names=True) | {name: values.ravel() for name, values in columns.items()}
+        return self.grid.columns(with_names=True) | {
+            name: values.ravel() for name, values in columns.items()
+        }
 
 
 def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:

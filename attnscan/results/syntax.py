@@ -21,20 +21,33 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.terms import By, Grid, Head, Heads, Signature, described, pd, signed_frame
 
-HEAD, DEPENDENT = "dep->head", "head->dep"  # directions: from a word to its head, and from a head to its dependents
+HEAD, DEPENDENT = (
+    "dep->head",
+    "head->dep",
+)  # directions: from a word to its head, and from a head to its dependents
 NOT_ALL = ("punct", "root")  # relations that are not among `all`
 FARTHEST = 10  # words, of a rule that goes by distance
 PARTS_OF_SPEECH = tuple(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
-RULES = tuple(f"{step} {side}" for step in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH) for side in ("before", "behind"))
+RULES = tuple(
+    f"{step} {side}"
+    for step in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH)
+    for side in ("before", "behind")
+)
 """Fixed rules that heads are compared with: the word so many words before or behind, or the nearest of a part of speech
 on that side. Of equally good ones the first counts."""
-FEWEST, FEW = 30, 200  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
+FEWEST, FEW = (
+    30,
+    200,
+)  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
 LEVEL = 0.05
 LEAST_WEIGHT = 0.1  # among words, of a head that is stated
 LEAST_TIMES = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
-USUAL_SENTENCES, MOST_SENTENCES = 8, 50  # read beside their trees: the first ones unless they are chosen, and at most
+USUAL_SENTENCES, MOST_SENTENCES = (
+    8,
+    50,
+)  # read beside their trees: the first ones unless they are chosen, and at most
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 NOTHING = "·"  # on maps: of a head without a statement
 
@@ -47,7 +60,9 @@ _GROUPS = {
     "punctuation": ("P", "punct"),
     "dependent": ("D", "all dep"),
 }
-_GROUP = {relation: group for group, (_, relations) in _GROUPS.items() for relation in relations.split()}
+_GROUP = {
+    relation: group for group, (_, relations) in _GROUPS.items() for relation in relations.split()
+}
 _NAMES = (
     "nsubj subject, csubj clausal subject, obj object, iobj indirect object, ccomp clausal complement, "
     "xcomp open complement, expl expletive, obl oblique, amod adjective, advmod adverb, nmod noun modifier, "
@@ -56,7 +71,9 @@ _NAMES = (
     "compound part of a compound, fixed part of a fixed phrase, flat part of a name, punct punctuation, all dependent"
 )
 _NAME = dict(entry.split(" ", 1) for entry in _NAMES.split(", "))
-_HEADS = dict.fromkeys(["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"], "verb")
+_HEADS = dict.fromkeys(
+    ["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"], "verb"
+)
 _HEADS |= dict.fromkeys(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"], "noun")
 
 
@@ -90,7 +107,9 @@ class Row(NamedTuple):
         """
         head = "head" if of_group else _HEADS.get(self.universal, "head")
         dependent = self.group if of_group else _NAME.get(self.universal, self.universal)
-        return f"{dependent} → its {head}" if self.direction == HEAD else f"{head} → its {dependent}"
+        return (
+            f"{dependent} → its {head}" if self.direction == HEAD else f"{head} → its {dependent}"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,9 @@ class Syntax:
     rows: tuple[Row, ...]  # the relations and directions that heads are scored by
     n: IntArray  # eligible queries. Shape: [row], as of the next three
     met: IntArray  # sentences that have any
-    rule: NDArray[np.str_]  # of `RULES`, the best on the other half; where halves differ, that of more queries
+    rule: NDArray[
+        np.str_
+    ]  # of `RULES`, the best on the other half; where halves differ, that of more queries
     rule_accuracy: FloatArray  # how often it points to a target, on the sentences that did not choose it; in [0, 1]
     accuracy: FloatArray  # share of queries whose most attended other word is a target, in [0, 1]
     weight: FloatArray  # mean weight on targets by the reading of the signature, in [0, 1]
@@ -114,7 +135,9 @@ class Syntax:
     p_holm: FloatArray  # of the gain by Student's t, two-sided, after Holm over all heads and rows
     uuas: FloatArray  # share of links between words, punctuation aside, in the maximum spanning tree: [layer, head]
     chain_uuas: float  # `uuas` of a tree that links every word with the next one
-    clusters: int  # documents or, without these, sentences; blocks of them where there are very many
+    clusters: (
+        int  # documents or, without these, sentences; blocks of them where there are very many
+    )
     words: int  # of all sentences
     wordless: int  # words without a token of their own, which are neither asked nor targets
     signature: Signature  # where the result comes from: model, versions, device, treebank
@@ -141,7 +164,9 @@ class Syntax:
     def stated(self) -> NDArray[np.bool_]:
         """Which rows are statements: gains that hold, with weight on the targets; punctuation makes none."""
         of_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
-        enough = (self.weight_among_words >= LEAST_WEIGHT) & (self.weight >= LEAST_TIMES * self.chance)
+        enough = (self.weight_among_words >= LEAST_WEIGHT) & (
+            self.weight >= LEAST_TIMES * self.chance
+        )
         return np.asarray(self.holds & enough & of_grammar)
 
     def of_held(self, name: str) -> FloatArray:
@@ -157,15 +182,24 @@ class Syntax:
         """The row that states each head that has a statement: of single relations before `all`, the largest gain."""
         worth = self.gain + [2.0 * (row.relation != "all") for row in self.rows]
         worth = np.where(self.stated, worth, -np.inf)
-        return {head: int(worth[head.place].argmax()) for head in self.grid if self.stated[head.place].any()}
+        return {
+            head: int(worth[head.place].argmax())
+            for head in self.grid
+            if self.stated[head.place].any()
+        }
 
     @cached_property
     def statements(self) -> dict[Head, str]:
         """What heads do, in words; heads with nothing to say are left out."""
         statements = {}
         for head, best in self.main_rows.items():
-            row, stated = self.rows[best], [self.rows[place] for place in np.flatnonzero(self.stated[head.place])]
-            alike = [peer for peer in stated if peer.relation != "all" and peer.letter == row.letter]
+            row, stated = (
+                self.rows[best],
+                [self.rows[place] for place in np.flatnonzero(self.stated[head.place])],
+            )
+            alike = [
+                peer for peer in stated if peer.relation != "all" and peer.letter == row.letter
+            ]
             statements[head] = row.words(of_group=len({row, *alike}) > 1)
         return statements
 
@@ -178,7 +212,10 @@ class Syntax:
         marks = {self.letter(head) for head in self.grid}
         letters = {letter: name for name, (letter, _) in _GROUPS.items()}
         letters |= {letter.lower(): f"head of: {name}" for letter, name in letters.items()}
-        return [*(f"{mark} {name}" for mark, name in letters.items() if mark in marks), f"{NOTHING} nothing of these"]
+        return [
+            *(f"{mark} {name}" for mark, name in letters.items() if mark in marks),
+            f"{NOTHING} nothing of these",
+        ]
 
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""
@@ -189,7 +226,9 @@ class Syntax:
         if relation is not None:
             check_relation(relation, [row.relation for row in self.rows])
         rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]
-        numbers = list(map(self.grid.index, self.grid if heads is None else self.grid.select(heads)))
+        numbers = list(
+            map(self.grid.index, self.grid if heads is None else self.grid.select(heads))
+        )
         return self._frame(np.repeat(rows, len(numbers)), np.tile(numbers, len(rows)))
 
     def best(self) -> pd.DataFrame:
@@ -213,18 +252,30 @@ class Syntax:
         """One row for each row and number of a head."""
         place = (*np.unravel_index(number, self.grid.shape), row)
         columns: dict[str, Any] = self.grid.columns(number)
-        columns |= {name: np.array([getattr(r, name) for r in self.rows], object)[row] for name in Row._fields}
+        columns |= {
+            name: np.array([getattr(r, name) for r in self.rows], object)[row]
+            for name in Row._fields
+        }
         columns |= {"n": self.n[row], "sentences": self.met[row]}
-        columns |= {name: getattr(self, name)[place] for name in ("accuracy", "weight", "weight_among_words", "chance")}
+        columns |= {
+            name: getattr(self, name)[place]
+            for name in ("accuracy", "weight", "weight_among_words", "chance")
+        }
         rule = self.rule.astype(object)
         rule[self.met < FEWEST] = None
         columns |= {"rule": rule[row], "rule_accuracy": self.rule_accuracy[row]}
         columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
-        columns |= {f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")}
+        columns |= {
+            f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")
+        }
         columns["stated"] = self.stated[place]
         by_head = [self.head_columns(head) for head in self.grid]
         columns |= {name: [by_head[head][name] for head in number] for name in by_head[0]}
-        about: dict[str, Any] = {"sentences": self.sentences, "clusters": self.clusters, "words": self.words}
+        about: dict[str, Any] = {
+            "sentences": self.sentences,
+            "clusters": self.clusters,
+            "words": self.words,
+        }
         about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
         about |= {"gains_that_hold": int(self.holds.sum())}
         about |= {"held_signature": asdict(self.held.signature)} if self.held else {}
@@ -285,10 +336,13 @@ def sentence_numbers(text: str) -> tuple[int, ...]:
         match = _SPAN.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
-            raise OptionError(f"{text!r:.40} names no sentences", "give their numbers, from 1, as 3,17 or 1-8")
+            raise OptionError(
+                f"{text!r:.40} names no sentences", "give their numbers, from 1, as 3,17 or 1-8"
+            )
         numbers |= dict.fromkeys(range(first, min(last, first + MOST_SENTENCES) + 1))
     if len(numbers) > MOST_SENTENCES:
         raise OptionError(
-            f"{text!r:.40} names more than {MOST_SENTENCES} sentences", "name fewer: a page holds all of them"
+            f"{text!r:.40} names more than {MOST_SENTENCES} sentences",
+            "name fewer: a page holds all of them",
         )
     return tuple(numbers)

@@ -56,15 +56,17 @@ DELIMITER = "delimiter"  # the pattern whose targets are special tokens
 RESTING = (DELIMITER, "first-token")
 """Patterns that are scored over all keys by every reading. A head with more than half of its attention on one rests."""
 THRESHOLD = 0.25  # a head whose best pattern is less far above chance than this follows none
-DRAWS = 20  # with how many sets of other heads, at most, a set that is switched off is compared
+N_CONTROL_SETS = (
+    20  # with how many sets of other heads, at most, a set that is switched off is compared
+)
 SHUFFLES = 8  # how often the words' positions are shuffled
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")  # ways to see what an encoder loses
 OF_TARGETS = "target"  # the way to see what a model loses that writes a target
 QUERIES = 16  # words of an input whose attention is compared between heads
-WITHIN = 0.1  # in nats: heads of one group are on average no farther apart than this
-LEAST_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
+MAX_DIVERGENCE = 0.1  # in nats: heads of one group are on average no farther apart than this
+MIN_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
 COLUMN = 3.3  # inches, as wide as a journal's column: the width of pictures
-LEAST = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
+MIN_DIFFERENCE = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,13 @@ class Head:
     """One head of a model. Heads are ordered as they are counted."""
 
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
-    layer: int  # the number of its layer in the model, from 0 on; other layers may have no attention
+    layer: (
+        int  # the number of its layer in the model, from 0 on; other layers may have no attention
+    )
     head: int  # its own number in the layer, from 0 on
-    row: int = field(default=-1, kw_only=True, compare=False)  # where its layer stands in arrays; usually its number
+    row: int = field(
+        default=-1, kw_only=True, compare=False
+    )  # where its layer stands in arrays; usually its number
 
     def __post_init__(self) -> None:
         if self.row < 0:
@@ -161,7 +167,11 @@ class Grid:
     @cached_property
     def _heads(self) -> tuple[Head, ...]:
         rows = enumerate(self.numbers)
-        return tuple(Head(n, head, kind=self.kind, row=row) for row, n in rows for head in range(self.shape[1]))
+        return tuple(
+            Head(n, head, kind=self.kind, row=row)
+            for row, n in rows
+            for head in range(self.shape[1])
+        )
 
     def __str__(self) -> str:
         kind = "" if self.kind is AttentionKind.ONLY else f"{self.kind.word} "
@@ -184,13 +194,19 @@ class Grid:
         """All heads of a head's layer, itself included, in order."""
         return [peer for peer in self if peer.layer == head.layer]
 
-    def columns(self, numbers: Iterable[SupportsIndex] | None = None, *, with_names: bool = False) -> dict[str, Any]:
+    def columns(
+        self, numbers: Iterable[SupportsIndex] | None = None, *, with_names: bool = False
+    ) -> dict[str, Any]:
         """Some heads' columns, or all: `kind` if it is not the only one, `layer`, `head` and, `with_names`, `name`."""
         import numpy as np  # the command line reads heads' names before it has imported anything slow
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
-        columns = {name: np.array([head.columns[name] for head in heads]) for name in self[0].columns}
-        return columns | ({"name": np.array([head.table_name for head in heads])} if with_names else {})
+        columns = {
+            name: np.array([head.columns[name] for head in heads]) for name in self[0].columns
+        }
+        return columns | (
+            {"name": np.array([head.table_name for head in heads])} if with_names else {}
+        )
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
@@ -199,11 +215,22 @@ class Grid:
             if letter and _KINDS[letter] != self.kind.word:
                 missing = f"{text}: this model has no {_KINDS[letter]} attention"
                 raise SelectionError(missing, f"name heads as {self[0].name}")
-            for axis, n, valid in (("layer", layer, self.numbers), ("head", number, range(self.shape[1]))):
+            for axis, n, valid in (
+                ("layer", layer, self.numbers),
+                ("head", number, range(self.shape[1])),
+            ):
                 if n is not None and n not in valid:
-                    listed = f"0 to {len(valid) - 1}" if isinstance(valid, range) else ", ".join(map(str, valid))
-                    raise SelectionError(f"{text}: this model has {axis}s {listed}", f"give a {axis} among these")
-            matches = (head for head in self if layer in (None, head.layer) and number in (None, head.head))
+                    listed = (
+                        f"0 to {len(valid) - 1}"
+                        if isinstance(valid, range)
+                        else ", ".join(map(str, valid))
+                    )
+                    raise SelectionError(
+                        f"{text}: this model has {axis}s {listed}", f"give a {axis} among these"
+                    )
+            matches = (
+                head for head in self if layer in (None, head.layer) and number in (None, head.head)
+            )
             selected |= dict.fromkeys(matches)
         return list(selected)
 
@@ -211,7 +238,9 @@ class Grid:
         """The single head that is named. Raises: SelectionError if there is none, or several are."""
         heads = self.select([name])
         if len(heads) > 1:
-            raise SelectionError(f"{heads_written([name])} names {len(heads)} heads", "name one, as 2-0")
+            raise SelectionError(
+                f"{heads_written([name])} names {len(heads)} heads", "name one, as 2-0"
+            )
         return heads[0]
 
 
@@ -228,7 +257,9 @@ def parse_heads(heads: str) -> list[tuple[str, str, int | None, int | None]]:
     for text in map(str.strip, heads.split(",")):
         if (match := _NAME.fullmatch(text)) is None:
             raise SelectionError(f"'{text}' names no head", _REMEDY)
-        layer, number = (None if digits is None else int(digits) for digits in (match[2] or match[4], match[5]))
+        layer, number = (
+            None if digits is None else int(digits) for digits in (match[2] or match[4], match[5])
+        )
         parts.append((text, match[1] or match[3] or "", layer, number))
     return parts
 
@@ -267,7 +298,7 @@ Special = Literal["in", "out"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class AttentionView:
     """Which rows of a head are read: its attention weights or what it carries, with special tokens in or out."""
 
     by: By = "weight"
@@ -289,8 +320,10 @@ class Reading:
 
 
 IN_MEMORY = " (in memory)"  # the end of the name of a model that a program passed in, which no name can load
-USUAL = Reading()  # how every command reads attention unless something else is asked
-AS_THEY_ARE = Reading("weight", "in")  # what `show` and the page's views show unless something else is asked
+USUAL = AttentionView()  # how every command reads attention unless something else is asked
+AS_THEY_ARE = AttentionView(
+    "weight", "in"
+)  # what `show` and the page's views show unless something else is asked
 
 
 @dataclass(frozen=True)
@@ -314,8 +347,12 @@ class Signature:
     pairs_skipped: int = 0
     by: By = "weight"
     special: Special = "out"
-    fingerprint: str | None = None  # of weights, config, modules and tokenizer; not taken for one input
-    layers: tuple[int, ...] = ()  # the numbers of the layers that have attention, where others have none
+    fingerprint: str | None = (
+        None  # of weights, config, modules and tokenizer; not taken for one input
+    )
+    layers: tuple[
+        int, ...
+    ] = ()  # the numbers of the layers that have attention, where others have none
 
     @property
     def title(self) -> str:
@@ -323,12 +360,14 @@ class Signature:
         if self.model == "bundled":
             return "all-MiniLM-L6-v2"
         path = PurePath(self.model)
-        return path.name if path.name and (path.is_absolute() or self.model[0] in ".~") else self.model
+        return (
+            path.name if path.name and (path.is_absolute() or self.model[0] in ".~") else self.model
+        )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> AttentionView:
         """By what heads are scored, shown and drawn."""
-        return Reading(self.by, self.special)
+        return AttentionView(self.by, self.special)
 
     @property
     def counts(self) -> str:
@@ -348,4 +387,12 @@ def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
 
 def described(result: Any, *details: str) -> str:
     """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
-    return plain(", ".join([f"{type(result).__name__} of {result.signature.model}", result.signature.counts, *details]))
+    return plain(
+        ", ".join(
+            [
+                f"{type(result).__name__} of {result.signature.model}",
+                result.signature.counts,
+                *details,
+            ]
+        )
+    )

@@ -16,22 +16,28 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
-from attnscan.model.running import is_too_long, side_by_side
+from attnscan.model.running import is_too_long, parallel_map
 from attnscan.results.heads import HeadScores
-from attnscan.results.predictions import Help
+from attnscan.results.predictions import WordDependencies
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.state import ScanState, Seen, Sums, half
-from attnscan.scoring.blocks import Blocks, added
-from attnscan.scoring.predictive import Questions, within_budget
+from attnscan.scan.state import ScanProgress, ScanState, Sums, half
+from attnscan.scoring.blocks import PairSums, added
+from attnscan.scoring.predictive import MaskedQueries, within_budget
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
 
-_BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
+_BATCHES_IN_WINDOW = (
+    4,
+    16,
+)  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 
 _NOTED = 16  # pairs, of how their words are read
-_TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
+_TOGETHER, _CHARACTERS_TOGETHER = (
+    256,
+    1 << 16,
+)  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
 
 OnBad = Callable[[InputError], object]
 Batch = list[EncodedInput]
@@ -51,16 +57,18 @@ def group_records(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield part
 
 
-def skip_seen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
+def skip_seen(records: Iterable[Record], seen: ScanProgress) -> Iterator[Record]:
     """The records behind those that a state has seen, once those are found to be the same.
 
     Raises: StateError if they are not.
     """
-    remaining, repeated = iter(records), Seen()
+    remaining, repeated = iter(records), ScanProgress()
     for record in islice(remaining, seen.read):
-        repeated = repeated.joined(Seen(1, digest=record.pair.key), 0)
+        repeated = repeated.merge(ScanProgress(1, digest=record.pair.key), 0)
     if (repeated.read, repeated.digest) != (seen.read, seen.digest):
-        raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
+        raise StateError(
+            "the state belongs to other pairs than these", "give the same files in the same order"
+        )
     yield from remaining
 
 
@@ -77,24 +85,33 @@ def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad 
 
 
 def batches_of(
-    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, seen: Seen | None = None
-) -> Iterator[tuple[Batch, Seen | None]]:
+    scanner: Scanner,
+    records: Iterable[Record],
+    on_bad: OnBad | None = None,
+    seen: ScanProgress | None = None,
+) -> Iterator[tuple[Batch, ScanProgress | None]]:
     """A stream of pairs in batches, behind what has been `seen` of it.
 
     A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
     end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
     """
-    options, seen, room = scanner.options, seen or Seen(), scanner.loaded.room(scanner.options.batch_tokens)
+    options, seen, room = (
+        scanner.options,
+        seen or ScanProgress(),
+        scanner.loaded.room(scanner.options.batch_tokens),
+    )
     fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
     limit, inputs, tokens = min(most, max(fewest, _TOKENS_IN_WINDOW)), Batch(), 0
     for part in group_records(records):
-        for record, encoded in zip(part, scanner.encode_all([record.pair for record in part]), strict=True):
+        for record, encoded in zip(
+            part, scanner.encode_all([record.pair for record in part]), strict=True
+        ):
             if isinstance(encoded, InputError):
                 skip(record, encoded, options, on_bad)
-                seen = seen.and_then(record, options, skipped=True)
+                seen = seen.add(record, options, skipped=True)
                 continue
             length = len(encoded.tokens)
-            seen = seen.and_then(record, options, truncated=encoded.truncated, tokens=length)
+            seen = seen.add(record, options, truncated=encoded.truncated, tokens=length)
             inputs.append(replace(encoded, number=seen.read, place=record.place))
             tokens += length
             if tokens >= limit:
@@ -104,21 +121,23 @@ def batches_of(
         yield from _window(inputs, room, seen)
 
 
-def _window(inputs: Batch, room: int, seen: Seen) -> Iterator[tuple[Batch, Seen | None]]:
+def _window(
+    inputs: Batch, room: int, seen: ScanProgress
+) -> Iterator[tuple[Batch, ScanProgress | None]]:
     *earlier, last = list(batches(inputs, room)) or [[]]
     yield from ((batch, None) for batch in earlier)
     yield last, seen
 
 
-def work_through(
+def process_batches(
     scanner: Scanner,
     records: Iterable[Record],
     work: Callable[[Batch], Result],
-    take: Callable[[Batch, Result | None, Seen | None], object],
+    take: Callable[[Batch, Result | None, ScanProgress | None], object],
     doing: str,
     on_bad: OnBad | None = None,
     *,
-    seen: Seen | None = None,
+    seen: ScanProgress | None = None,
     total: int | None = None,
     other_scanners: Sequence[Scanner] = (),
 ) -> None:
@@ -132,16 +151,18 @@ def work_through(
     if first is None:
         return
     longest = max((len(encoded.tokens) for encoded in first[0]), default=1)
-    workers = min(reader.workers(_BATCHES_IN_WINDOW[1], longest) for reader in (scanner, *other_scanners))
+    workers = min(
+        reader.workers(_BATCHES_IN_WINDOW[1], longest) for reader in (scanner, *other_scanners)
+    )
     one_at_a_time, done = threading.Lock(), 0 if seen is None else seen.read
 
-    def on_batch(item: tuple[Batch, Seen | None]) -> Result | None:
+    def on_batch(item: tuple[Batch, ScanProgress | None]) -> Result | None:
         if not item[0]:
             return None
         with one_at_a_time if is_too_long(len(item[0][0].tokens), workers) else nullcontext():
             return work(item[0])
 
-    with closing(side_by_side(workers, chain([first], stream), on_batch)) as results:
+    with closing(parallel_map(workers, chain([first], stream), on_batch)) as results:
         for (batch, now), result in results:
             take(batch, result, now)
             done = done + len(batch) if now is None else now.read
@@ -162,15 +183,15 @@ def sums_over(
     doing: str,
     on_bad: OnBad | None = None,
     other_scanners: Sequence[Scanner] = (),
-) -> tuple[Any, Seen]:
+) -> tuple[Any, ScanProgress]:
     """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
-    total, seen = None, Seen()
+    total, seen = None, ScanProgress()
 
-    def take(_batch: object, result: Any, now: Seen | None) -> None:
+    def take(_batch: object, result: Any, now: ScanProgress | None) -> None:
         nonlocal total, seen
         total, seen = added(total, result), now or seen
 
-    work_through(scanner, records, work, take, doing, on_bad, other_scanners=other_scanners)
+    process_batches(scanner, records, work, take, doing, on_bad, other_scanners=other_scanners)
     return total, seen
 
 
@@ -190,14 +211,16 @@ def scan(
     With a `start`, `records` begin where it ended. `on_pairs` is given each pair's own sums, and `keep` the state after
     each window of batches. Raises: InputError, which says where the pair stands, without `on_bad`.
     """
-    state, sums = start or ScanState(scanner.options), dict[str, Blocks]()
+    state, sums = start or ScanState(scanner.options), dict[str, PairSums]()
 
     def work(batch: Batch) -> tuple[Sums, list[Any]]:
         of_pairs: list[Any] = []
         collect = None if on_pairs is None else lambda *sums_of_part: of_pairs.append(sums_of_part)
         return sum_batch(scanner, batch, (), collect), of_pairs
 
-    def take(batch: Batch, result: tuple[Sums, list[Any]] | None, seen: Seen | None) -> None:
+    def take(
+        batch: Batch, result: tuple[Sums, list[Any]] | None, seen: ScanProgress | None
+    ) -> None:
         nonlocal state, sums
         if not sums and not state.seen.read:
             note_words(scanner, batch[:_NOTED])
@@ -212,30 +235,38 @@ def scan(
             if keep is not None:
                 keep(state)
 
-    work_through(scanner, records, work, take, doing, on_bad, seen=state.seen, total=total)
+    process_batches(scanner, records, work, take, doing, on_bad, seen=state.seen, total=total)
     return state
 
 
 def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
     """Say how words of some inputs are read: special tokens that were typed, and words that no space divides."""
     options = scanner.options
-    if options.relations is None and options.attention == "encoder" and options.words == "tokenizer":
+    if (
+        options.relations is None
+        and options.attention == "encoder"
+        and options.words == "tokenizer"
+    ):
         for line in notes_of(scanner.loaded.tokenizer, inputs):
             note(line)
 
 
-def finish_scan(scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None) -> HeadScores:
+def finish_scan(
+    scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None
+) -> HeadScores:
     """Measure `predictive` on the sample of a state, as `sum_predictive` does, and rank heads.
 
     Raises: as `ScanState.ranking`.
     """
-    return state.ranking(sum_predictive(scanner, state.seen, doing, on_pairs) if state.asks else None)
+    return state.ranking(
+        sum_predictive(scanner, state.seen, doing, on_pairs) if state.asks else None
+    )
 
 
 def sum_batch(
     scanner: Scanner,
     inputs: Sequence[EncodedInput],
-    helps: Sequence[Help] = (),
+    word_dependencies: Sequence[WordDependencies] = (),
     on_pairs: OnPairs | None = None,
     only: Sequence[str] | None = None,
 ) -> Sums:
@@ -245,26 +276,30 @@ def sum_batch(
     """
     if scanner.options.relations is not None:
         return sum_trees(scanner, inputs)
-    parts, sums = {"scored": list(inputs)}, dict[str, Blocks]()
+    parts, sums = {"scored": list(inputs)}, dict[str, PairSums]()
     if scanner.options.split:
         parts = {"scored": [], "ranked": []}
         for encoded in inputs:
-            parts["scored" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(encoded)
+            parts["scored" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(
+                encoded
+            )
     for name, part in parts.items():
         if part:
-            of_pairs = scanner.score(part, helps, only=only)
-            sums[name] = Blocks.of([encoded.known_pair.key for encoded in part], of_pairs)
+            of_pairs = scanner.score(part, word_dependencies, only=only)
+            sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], of_pairs)
             if on_pairs is not None:
                 on_pairs([encoded.place for encoded in part], of_pairs)
     return sums
 
 
-def sum_predictive(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPairs | None = None) -> Sums:
+def sum_predictive(
+    scanner: Scanner, seen: ScanProgress, doing: str = "", on_pairs: OnPairs | None = None
+) -> Sums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
     Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own sums.
     """
-    total, options = dict[str, Blocks](), scanner.options
+    total, options = dict[str, PairSums](), scanner.options
     if scanner.measure is None:
         return total
     cutting = scanner.with_options(on_long="truncate")
@@ -273,16 +308,22 @@ def sum_predictive(scanner: Scanner, seen: Seen, doing: str = "", on_pairs: OnPa
         keys = [key for key, _, _ in seen.sample]
         questions = within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
     else:
-        questions = [Questions(encoded, options.predictive_words) for encoded in inputs]
+        questions = [MaskedQueries(encoded, options.predictive_words) for encoded in inputs]
     words, pairs = sum(len(question.queries) for question in questions), len(questions)
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
-    helps = scanner.answers(questions, doing)
-    for question, help_of_words in zip(questions, helps, strict=True):
-        total = added(total, sum_batch(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"]))
+    word_dependencies = scanner.answers(questions, doing)
+    for question, help_of_words in zip(questions, word_dependencies, strict=True):
+        total = added(
+            total, sum_batch(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"])
+        )
     if not questions:
-        note("predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks")
-    elif not any(help_of_words.shares.any() for help_of_words in helps):
-        note(f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them")
+        note(
+            "predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks"
+        )
+    elif not any(help_of_words.shares.any() for help_of_words in word_dependencies):
+        note(
+            f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them"
+        )
     return total
 
 
@@ -297,12 +338,17 @@ def check_trees(
     for count, record in enumerate(records, 1):
         sentence, *second = record.pair.sentences
         if second or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
-            raise InputError(f"{record.where}: a sentence without a tree", "name a treebank in CoNLL-U, a .conllu file")
+            raise InputError(
+                f"{record.where}: a sentence without a tree",
+                "name a treebank in CoNLL-U, a .conllu file",
+            )
         relations.update(item.row.relation for item in items_of(sentence, subtypes=subtypes))
         if count % 100 == 0:
             progress("reading trees", count, None)
     if not count:
-        raise InputError("there is no sentence in the treebank", "name a .conllu file with at least one")
+        raise InputError(
+            "there is no sentence in the treebank", "name a .conllu file with at least one"
+        )
     return count, sorted(relations)
 
 

@@ -20,12 +20,12 @@ from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.terms import (
-    DRAWS,
+    N_CONTROL_SETS,
     THRESHOLD,
     AttentionKind,
     AttentionName,
+    AttentionView,
     By,
-    Reading,
     Replacement,
     Signature,
     Special,
@@ -41,7 +41,9 @@ _DRAWN, _ASKED = 128, 16
 """Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
 _TARGET_TOKENS = 64
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
-_DECIDES_NOTHING = frozenset({"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers"})
+_DECIDES_NOTHING = frozenset(
+    {"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers"}
+)
 """Options that say where and how fast numbers are computed; a state tells the model by its files."""
 
 
@@ -57,55 +59,107 @@ class ScanOptions:
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
-    words: Annotated[Words, Option("With --unit word, end words where the tokenizer does, or at spaces.")] = "tokenizer"
-    by: Annotated[By | None, Option("Read weights, or what heads carry: weight × value norm. [default: weight]")] = None
-    special: Annotated[Special | None, Option("Special tokens in, or out and rows renormalised. [default: out]")] = None
+    words: Annotated[
+        Words, Option("With --unit word, end words where the tokenizer does, or at spaces.")
+    ] = "tokenizer"
+    by: Annotated[
+        By | None,
+        Option("Read weights, or what heads carry: weight × value norm. [default: weight]"),
+    ] = None
+    special: Annotated[
+        Special | None, Option("Special tokens in, or out and rows renormalised. [default: out]")
+    ] = None
     related: Annotated[
-        bool, Option("Count related words as identical ones.", off="Count identical words only, not related ones.")
+        bool,
+        Option(
+            "Count related words as identical ones.",
+            off="Count identical words only, not related ones.",
+        ),
     ] = True
-    on_long: Annotated[OnLong, Option("Cut, skip or refuse too long inputs. [default: cut many, refuse one]")] = "error"
+    on_long: Annotated[
+        OnLong, Option("Cut, skip or refuse too long inputs. [default: cut many, refuse one]")
+    ] = "error"
     device: Annotated[Device, Option("Run the model on this device.")] = "auto"
     dtype: Annotated[
-        Dtype, Option("Number format of the model. CPUs take float32, and bfloat16 if they multiply in it.")
+        Dtype,
+        Option(
+            "Number format of the model. CPUs take float32, and bfloat16 if they multiply in it."
+        ),
     ] = "auto"
     predictive: Annotated[
-        Predictive, Option("Find predictive words by the masked-LM head (cpmi), by hidden states (distance), or not.")
+        Predictive,
+        Option(
+            "Find predictive words by the masked-LM head (cpmi), by hidden states (distance), or not."
+        ),
     ] = "auto"
     predictive_words: Annotated[
         int | None,
-        Option("Ask about at most N words of an input. [default: 32, fewer of long or many inputs]", least=2),
+        Option(
+            "Ask about at most N words of an input. [default: 32, fewer of long or many inputs]",
+            least=2,
+        ),
     ] = None
     predictive_pairs: Annotated[
-        int | None, Option("Ask about N pairs. [default: as many as make the run three times as long]", least=1)
+        int | None,
+        Option(
+            "Ask about N pairs. [default: as many as make the run three times as long]", least=1
+        ),
     ] = None
     batch_tokens: Annotated[
-        int | None, Option("Tokens in a batch, padding included. [default: by device and memory]", least=1)
+        int | None,
+        Option("Tokens in a batch, padding included. [default: by device and memory]", least=1),
     ] = None
     seed: Annotated[int, Option("Seed of everything drawn at random.", least=0)] = 0
-    threshold: Annotated[float, Option("Margin above chance for a label.", metavar="X", least=0, most=1)] = THRESHOLD
+    threshold: Annotated[
+        float, Option("Margin above chance for a label.", metavar="X", least=0, most=1)
+    ] = THRESHOLD
     attention: Annotated[
-        AttentionName, Option("Of an encoder-decoder, with target B: its encoder's attention, decoder's, or across.")
+        AttentionName,
+        Option(
+            "Of an encoder-decoder, with target B: its encoder's attention, decoder's, or across."
+        ),
     ] = "encoder"
     query: Annotated[
-        QuerySide, Option("Of cross attention: name queries by the word that they predict, or that they read.")
+        QuerySide,
+        Option(
+            "Of cross attention: name queries by the word that they predict, or that they read."
+        ),
     ] = "predicts"
-    max_target_tokens: Annotated[int, Option("Let the model write at most N tokens where B is missing.", least=1)] = (
-        _TARGET_TOKENS
-    )
+    max_target_tokens: Annotated[
+        int, Option("Let the model write at most N tokens where B is missing.", least=1)
+    ] = _TARGET_TOKENS
     source_language: Annotated[
-        str | None, Option("Of a multilingual translator: the language of A, as its tokenizer names it.", metavar="L")
+        str | None,
+        Option(
+            "Of a multilingual translator: the language of A, as its tokenizer names it.",
+            metavar="L",
+        ),
     ] = None
     target_language: Annotated[
-        str | None, Option("Of a multilingual translator: the language of B, or of what the model writes.", metavar="L")
+        str | None,
+        Option(
+            "Of a multilingual translator: the language of B, or of what the model writes.",
+            metavar="L",
+        ),
     ] = None
-    split: Annotated[bool, Option("Rank heads by one half of the pairs, and score them by the other.")] = False
-    labelled: Annotated[bool, Option("Of many pairs: say what every head does, and how sure that is.")] = False
+    split: Annotated[
+        bool, Option("Rank heads by one half of the pairs, and score them by the other.")
+    ] = False
+    labelled: Annotated[
+        bool, Option("Of many pairs: say what every head does, and how sure that is.")
+    ] = False
     engine: Annotated[Engine, Option("Run on this machine, or on a cluster by Ray.")] = "local"
     ray_address: Annotated[
-        str | None, Option("The Ray cluster. [default: $RAY_ADDRESS, else one started here]", metavar="ADDRESS")
+        str | None,
+        Option(
+            "The Ray cluster. [default: $RAY_ADDRESS, else one started here]", metavar="ADDRESS"
+        ),
     ] = None
     ray_workers: Annotated[
-        int | None, Option("Copies of the model on the cluster. [default: one for each GPU, or machine]", least=1)
+        int | None,
+        Option(
+            "Copies of the model on the cluster. [default: one for each GPU, or machine]", least=1
+        ),
     ] = None
     patterns: tuple[Pattern, ...] = PATTERNS
     """The patterns that heads are scored for."""
@@ -115,17 +169,21 @@ class ScanOptions:
     @property
     def kind(self) -> AttentionKind:
         """Of which attention heads are; encoders and models of a single kind are read alike."""
-        return AttentionKind.ONLY if self.attention == "encoder" else AttentionKind[self.attention.upper()]
+        return (
+            AttentionKind.ONLY
+            if self.attention == "encoder"
+            else AttentionKind[self.attention.upper()]
+        )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> AttentionView:
         """By what heads are scored and drawn: as asked for, else by attention weight among words."""
-        return Reading(self.by or "weight", self.special or "out")
+        return AttentionView(self.by or "weight", self.special or "out")
 
     @property
-    def shown(self) -> Reading:
+    def shown(self) -> AttentionView:
         """By what weights are shown: as asked for, else as they are, special tokens included."""
-        return Reading(self.by or "weight", self.special or "in")
+        return AttentionView(self.by or "weight", self.special or "in")
 
     @property
     def sampled_pairs(self) -> int:
@@ -175,23 +233,33 @@ class ScanOptions:
         return {
             **{name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING},
             "by": self.reading.by,
-            "special": self.reading.special if self.labelled or self.relations is not None else None,
+            "special": self.reading.special
+            if self.labelled or self.relations is not None
+            else None,
             "threshold": self.threshold if self.labelled else None,
-            "patterns": ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns),
+            "patterns": ", ".join(
+                f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns
+            ),
         }
 
     def __post_init__(self) -> None:
         """Raises: OptionError for an invalid value, or for an option that means nothing beside another one."""
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
-            raise OptionError("--query is for cross attention", "add --attention cross, or leave it out")
+            raise OptionError(
+                "--query is for cross attention", "add --attention cross, or leave it out"
+            )
         if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
             raise OptionError(
-                "--max-target-tokens is for --attention decoder, cross or all", "leave it out: no target is read"
+                "--max-target-tokens is for --attention decoder, cross or all",
+                "leave it out: no target is read",
             )
-        if self.engine == "local" and (self.ray_address is not None or self.ray_workers is not None):
+        if self.engine == "local" and (
+            self.ray_address is not None or self.ray_workers is not None
+        ):
             raise OptionError(
-                "--ray-address and --ray-workers are for a cluster", "add --engine ray, or leave them out"
+                "--ray-address and --ray-workers are for a cluster",
+                "add --engine ray, or leave them out",
             )
         if self.words == "spaces" and self.unit == "token":
             raise OptionError("--words spaces is for units of words", "give --unit word, too")
@@ -203,11 +271,19 @@ class AblationRequest:
 
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
-    heads: Annotated[str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")] = None
+    heads: Annotated[
+        str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")
+    ] = None
     each: Annotated[bool, Option("Switch off one head at a time: of --heads, or all.")] = False
-    top: Annotated[int | None, Option("Switch off the N best heads of each pattern.", least=1)] = None
-    replace: Annotated[Replacement, Option("Replace a head's output by zero, or by its mean over all words.")] = "zero"
-    draws: Annotated[int, Option("Compare with at most N sets of other heads.", least=2)] = DRAWS
+    top: Annotated[int | None, Option("Switch off the N best heads of each pattern.", least=1)] = (
+        None
+    )
+    replace: Annotated[
+        Replacement, Option("Replace a head's output by zero, or by its mean over all words.")
+    ] = "zero"
+    draws: Annotated[int, Option("Compare with at most N sets of other heads.", least=2)] = (
+        N_CONTROL_SETS
+    )
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""
 

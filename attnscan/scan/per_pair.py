@@ -20,7 +20,14 @@ import numpy as np
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import Place
-from attnscan.results.files import check_suffix, check_writable, create_temporary, explained, is_stream, settle
+from attnscan.results.files import (
+    check_suffix,
+    check_writable,
+    create_temporary,
+    explained,
+    is_stream,
+    settle,
+)
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import AttentionKind, Grid, Signature, pd
 from attnscan.scan.options import ScanOptions
@@ -30,7 +37,12 @@ _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 
 
 def pair_frame(
-    places: Sequence[Place], sums: Mapping[str, FloatArray], options: ScanOptions, layers: Sequence[int], *, ids: bool
+    places: Sequence[Place],
+    sums: Mapping[str, FloatArray],
+    options: ScanOptions,
+    layers: Sequence[int],
+    *,
+    ids: bool,
 ) -> pd.DataFrame:
     """The rows of some pairs; `layers` has the layers' numbers, or none if these are their places; `ids` adds a column.
 
@@ -47,7 +59,9 @@ def pair_frame(
         columns["kind"] = pd.Categorical([options.kind.word] * len(pair))
     columns["layer"] = (np.array(layers)[layer] if layers else layer).astype(np.int32)
     columns["head"] = head.astype(np.int32)
-    columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index([scored.id for scored in options.patterns]))
+    columns["pattern"] = pd.Categorical.from_codes(
+        pattern, pd.Index([scored.id for scored in options.patterns])
+    )
     for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][rows]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -72,7 +86,10 @@ class PerPairWriter:
         with needs("Parquet needs pyarrow", "parquet"):
             import pyarrow.parquet  # noqa: F401
         if is_stream(path):
-            raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+            raise OutputError(
+                f"{path} is not a regular file, and Parquet needs one",
+                "name another --per-pair file",
+            )
         check_suffix(path, ".parquet", "--per-pair")
         check_writable(path)
         self._path, self._writer = path, cast(Any, None)
@@ -87,10 +104,15 @@ class PerPairWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {"n": "int32", "words_n": "int32"}
+        small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {
+            "n": "int32",
+            "words_n": "int32",
+        }
         table = pa.Table.from_pandas(frame.astype(small), preserve_index=False)
         with explained(self._path):
-            self._writer = self._writer or pq.ParquetWriter(self._temporary, table.schema, compression="zstd")
+            self._writer = self._writer or pq.ParquetWriter(
+                self._temporary, table.schema, compression="zstd"
+            )
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
@@ -100,7 +122,9 @@ class PerPairWriter:
         about = {
             "signature": asdict(signature),
             "patterns": patterns,
-            "grid": grid.shape if grid.kind is AttentionKind.ONLY else [grid.kind.word, *grid.shape],
+            "grid": grid.shape
+            if grid.kind is AttentionKind.ONLY
+            else [grid.kind.word, *grid.shape],
         }
         with explained(self._path):
             self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})

@@ -45,7 +45,9 @@ class Worker:
 
     def score(self, records: list[Record], *, skip: bool) -> tuple[ScanState, list[InputError]]:
         """The state of some records alone, and the errors of those that it left out where these are to be skipped."""
-        if self.scanner is None:  # not when the actor is made, whose errors Ray hands on as text alone
+        if (
+            self.scanner is None
+        ):  # not when the actor is made, whose errors Ray hands on as text alone
             self.scanner = Scanner(self.options, self.source).__enter__()
         skipped: list[InputError] = []
         return scan_locally(self.scanner, records, None, skipped.append if skip else None), skipped
@@ -145,9 +147,13 @@ def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
     if started:
         address = options.ray_address or os.environ.get("RAY_ADDRESS")
         try:
-            if place := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address or ""):  # Ray itself would ask for minutes
+            if place := re.fullmatch(
+                r"(?:ray://)?(.+):(\d+)", address or ""
+            ):  # Ray itself would ask for minutes
                 socket.create_connection((place[1], int(place[2])), timeout=10).close()
-            ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(
+                address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+            )
         except (OSError, OverflowError, RuntimeError, ValueError) as error:
             raise EngineError(
                 f"no Ray cluster at {address or 'this machine'}: {first_line(error)}",
@@ -157,10 +163,15 @@ def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
         for pattern in options.patterns:
             module = sys.modules.get(getattr(pattern.target, "__module__", ""))
             if pattern not in ALL_PATTERNS and module is not None and module.__name__ != "__main__":
-                ray.cloudpickle.register_pickle_by_value(module)  # workers need not find the file of one's own patterns
+                ray.cloudpickle.register_pickle_by_value(
+                    module
+                )  # workers need not find the file of one's own patterns
         count, share = _shares(ray, options.ray_workers)
         actor = ray.remote(Worker).options(
-            **share, max_restarts=_RESTARTS, max_task_retries=_RESTARTS, scheduling_strategy="SPREAD"
+            **share,
+            max_restarts=_RESTARTS,
+            max_task_retries=_RESTARTS,
+            scheduling_strategy="SPREAD",
         )
         workers = [actor.remote(options, source) for _ in range(count)]
         try:

@@ -30,14 +30,14 @@ from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import Blocks, PairSums, added
+from attnscan.scoring.blocks import PairSums, SumsByName, added
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
 _FORMAT = 22  # of state files
-Sums = Mapping[str, Blocks]
+Sums = Mapping[str, PairSums]
 """Sums over pairs by name: `scored`, of which scores and labels are made; with `split`, `ranked`, which heads are
 ranked by; of sentences with trees instead of both, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
@@ -45,7 +45,7 @@ Drawn = tuple[str, Place, Pair]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ScanProgress:
     """The records that a scan has read so far, counted, hashed and sampled."""
 
     read: int = 0  # records, those that were skipped included
@@ -65,20 +65,29 @@ class Seen:
             "pairs_skipped": self.skipped,
         }
 
-    def and_then(
-        self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False, tokens: int = 0
-    ) -> Seen:
+    def add(
+        self,
+        record: Record,
+        options: ScanOptions,
+        *,
+        truncated: bool = False,
+        skipped: bool = False,
+        tokens: int = 0,
+    ) -> ScanProgress:
         """Add one record."""
         pair = record.pair
         drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
-        return self.joined(Seen(1, int(truncated), int(skipped), tokens, pair.key, drawn), options.sampled_pairs)
+        return self.merge(
+            ScanProgress(1, int(truncated), int(skipped), tokens, pair.key, drawn),
+            options.sampled_pairs,
+        )
 
-    def joined(self, other: Seen, most: int) -> Seen:
+    def merge(self, other: ScanProgress, most: int) -> ScanProgress:
         """Add the records of another scan; the sample keeps `most` pairs at most."""
         sample = self.sample
         if other.sample and (len(sample) < most or other.sample[0][0] <= sample[-1][0]):
             sample = draw_sample((*sample, *other.sample), most)
-        return Seen(
+        return ScanProgress(
             read=self.read + other.read,
             truncated=self.truncated + other.truncated,
             skipped=self.skipped + other.skipped,
@@ -102,22 +111,30 @@ def half(pair: Pair, seed: int) -> int:
 
     What is measured on other pairs than chose it owes nothing to luck; a pair that is there twice is in one half.
     """
-    return int(pair.key_after(str(seed))[-1], 16) & 1  # the last bit: samples are drawn by the first ones
+    return (
+        int(pair.key_after(str(seed))[-1], 16) & 1
+    )  # the last bit: samples are drawn by the first ones
 
 
 def no_pair(purpose: str) -> InputError:
     """The error to raise at the end of a stream without pairs for that purpose."""
-    return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
+    return InputError(
+        f"there is no pair {purpose}", "give a file with at least one pair that is not skipped"
+    )
 
 
-def scores_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Scores:
+def scores_by(sums: SumsByName, options: ScanOptions, layers: Sequence[int]) -> Scores:
     """The scores of every head of layers with these numbers, by sums of pairs."""
-    return scores_of(sums, [pattern.scored for pattern in options.patterns], options.kind, tuple(layers))
+    return scores_of(
+        sums, [pattern.scored for pattern in options.patterns], options.kind, tuple(layers)
+    )
 
 
-def labels_by(sums: PairSums, options: ScanOptions, layers: Sequence[int]) -> Labels:
+def labels_by(sums: SumsByName, options: ScanOptions, layers: Sequence[int]) -> Labels:
     """The labels of every head, with its scores, by sums of pairs."""
-    return labels_of(scores_by(sums, options, layers), sums, options.reading, options.threshold, options.seed)
+    return labels_of(
+        scores_by(sums, options, layers), sums, options.reading, options.threshold, options.seed
+    )
 
 
 @dataclass(frozen=True)
@@ -125,9 +142,11 @@ class ScanState:
     """The sums of a scan, and the pairs it has seen; a state of no pairs adds nothing."""
 
     options: ScanOptions  # what is computed; `model` is a name that any machine finds, or None for a model in memory
-    seen: Seen = field(default_factory=Seen)
+    seen: ScanProgress = field(default_factory=ScanProgress)
     sums: Sums = field(default_factory=dict)
-    signature: Signature | None = None  # of the model as it ran; None until that is asked for, or without a pair
+    signature: Signature | None = (
+        None  # of the model as it ran; None until that is asked for, or without a pair
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without own functions, which another process need not find; ranking needs their names alone."""
@@ -144,8 +163,10 @@ class ScanState:
         _check_same(self.options.deciding, other.options.deciding)
         if other.signature is not None:
             self.check(other.signature)
-        seen = self.seen.joined(other.seen, self.options.sampled_pairs)
-        return ScanState(self.options, seen, added(self.sums, other.sums), self.signature or other.signature)
+        seen = self.seen.merge(other.seen, self.options.sampled_pairs)
+        return ScanState(
+            self.options, seen, added(self.sums, other.sums), self.signature or other.signature
+        )
 
     def __radd__(self, other: int) -> ScanState:
         """Let `sum` begin with 0."""
@@ -154,12 +175,19 @@ class ScanState:
     @property
     def asks(self) -> bool:
         """Whether `predictive` has yet to be asked of the sample."""
-        return self.signature is not None and self.signature.predictive != "off" and len(self.seen.sample) > 0
+        return (
+            self.signature is not None
+            and self.signature.predictive != "off"
+            and len(self.seen.sample) > 0
+        )
 
     def check(self, signature: Signature) -> None:
         """Raises: EngineError if it is of another model, of other versions or of another device."""
         if self.signature is not None:
-            anywhere = {"model": "", "revision": None}  # the fingerprint tells the model, whatever its name and place
+            anywhere = {
+                "model": "",
+                "revision": None,
+            }  # the fingerprint tells the model, whatever its name and place
             _check_same(asdict(self.signature) | anywhere, asdict(signature) | anywhere)
 
     def syntax(self) -> Syntax:
@@ -169,9 +197,14 @@ class ScanState:
         tokenizer does not tell where its tokens stand in the text.
         """
         if self.options.relations is None:
-            raise OptionError("the shard is of patterns", "give it to `finish`, or make one with `relations`")
+            raise OptionError(
+                "the shard is of patterns", "give it to `finish`, or make one with `relations`"
+            )
         if self.signature is None or not self.sums:
-            raise InputError("no sentence of the treebank is left", "choose what happens to long ones with --on-long")
+            raise InputError(
+                "no sentence of the treebank is left",
+                "choose what happens to long ones with --on-long",
+            )
         signature = replace(self.signature, **self.seen.signature_fields)
         return syntax_of(self.sums, signature, among=self.options.reading.among_words)
 
@@ -186,11 +219,17 @@ class ScanState:
         if self.signature is None or not sums:
             raise no_pair("to score")
         if len(sums) < 1 + options.split:
-            raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
+            raise InputError(
+                "--split found no pair in one of the two halves", "give more pairs, or leave it out"
+            )
         signature = replace(self.signature, **self.seen.signature_fields)
         scoring_sums, layers = sums["scored"].sums, signature.layers
-        labels = {options.reading: labels_by(scoring_sums, options, layers)} if options.labelled else {}
-        scores = labels[options.reading].scores if labels else scores_by(scoring_sums, options, layers)
+        labels = (
+            {options.reading: labels_by(scoring_sums, options, layers)} if options.labelled else {}
+        )
+        scores = (
+            labels[options.reading].scores if labels else scores_by(scoring_sums, options, layers)
+        )
         ranked = scores_by(sums["ranked"].sums, options, layers) if options.split else None
         return HeadScores(signature, {options.reading.by: scores}, labels, ranked)
 
@@ -201,18 +240,25 @@ def _no_target(batch: EncodedBatch) -> Tensor:
 
 
 def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    if unlike := [f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]:
+    if unlike := [
+        f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]
+    ]:
         raise EngineError(
-            f"parts of one scan differ: {'; '.join(unlike)}", "use the same model, options and versions on all machines"
+            f"parts of one scan differ: {'; '.join(unlike)}",
+            "use the same model, options and versions on all machines",
         )
 
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write what `load_state` reads, whole or not at all. Raises: OutputError."""
     assert state.signature is not None
-    parts = {name: {"most": blocks.most, "bits": blocks.bits} for name, blocks in state.sums.items()}
+    parts = {
+        name: {"most": blocks.most, "bits": blocks.bits} for name, blocks in state.sums.items()
+    }
     about = {"format": _FORMAT, "scan": _about(scanner), "seen": asdict(state.seen), "parts": parts}
-    arrays: dict[str, Any] = {"about": np.array(json.dumps(about | {"signature": asdict(state.signature)}))}
+    arrays: dict[str, Any] = {
+        "about": np.array(json.dumps(about | {"signature": asdict(state.signature)}))
+    }
     for part, blocks in state.sums.items():
         arrays[f"{part}.keys"] = blocks.keys
         arrays |= {f"{part}.sums.{name}": values for name, values in blocks.sums.items()}
@@ -230,30 +276,42 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
             arrays = dict(file)
         about = json.loads(str(arrays["about"]))
         if about["format"] != _FORMAT:
-            raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
+            raise StateError(
+                f"{path} was written by another version of attnscan", "remove it to start anew"
+            )
         _check_about(path, about["scan"], _about(scanner))
-        signature = Signature(**about["signature"] | {"layers": tuple(about["signature"]["layers"])})
+        signature = Signature(
+            **about["signature"] | {"layers": tuple(about["signature"]["layers"])}
+        )
         sample = tuple(
             (key, Place(**place), Pair(*(Sentence(**text) for text in pair["sentences"])))
             for key, place, pair in about["seen"].pop("sample")
         )
         sums = {part: _blocks(arrays, part, limits) for part, limits in about["parts"].items()}
-        return ScanState(scanner.options, Seen(**about["seen"], sample=sample), sums, signature)
+        return ScanState(
+            scanner.options, ScanProgress(**about["seen"], sample=sample), sums, signature
+        )
     except StateError:
         raise
     except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
+        raise StateError(
+            f"cannot read {path}: {error.strerror or error}", "check the path"
+        ) from None
     except Exception:  # parsing a damaged file fails in any way
         raise StateError(f"{path} is not a valid state file", "remove it to start anew") from None
 
 
-def _blocks(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> Blocks:
+def _blocks(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> PairSums:
     """The sums of a part of a state. Raises: ValueError if they are damaged."""
     keys, start = arrays[f"{part}.keys"], f"{part}.sums."
-    sums = {name.removeprefix(start): values for name, values in arrays.items() if name.startswith(start)}
+    sums = {
+        name.removeprefix(start): values
+        for name, values in arrays.items()
+        if name.startswith(start)
+    }
     if any(len(values) != len(keys) or not np.isfinite(values).all() for values in sums.values()):
         raise ValueError(f"{part} is damaged")
-    return Blocks(keys, sums, **limits)
+    return PairSums(keys, sums, **limits)
 
 
 def _about(scanner: Scanner) -> dict[str, Any]:

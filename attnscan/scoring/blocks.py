@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.scores import RESAMPLINGS, FloatArray
 
-PairSums = Mapping[str, FloatArray]
+SumsByName = Mapping[str, FloatArray]
 """Pairs' own sums, as `Scorer` and `ClassScorer` name them. Shape: each [pair, layer, head, column or 1]."""
 KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
@@ -21,7 +21,10 @@ PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
 """Sums of each pair by each of `KINDS`: weight on target and eligible queries; weight by chance; weight on the wider
 target of which this one is a part; and, of patterns of others, weight on the query itself."""
 BITS = 64  # of a pair's key, which distinguish it from all others
-MOST_BLOCKS, FEWEST_BLOCKS = 256, 32  # blocks that are kept of a model of usual size, and of one of thousands of heads
+MOST_BLOCKS, FEWEST_BLOCKS = (
+    256,
+    32,
+)  # blocks that are kept of a model of usual size, and of one of thousands of heads
 ROOM = 1 << 23  # numbers that all blocks may hold together: 64 MB
 
 
@@ -35,19 +38,27 @@ def added(a: Any, b: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class PairSums:
     """Named sums, the block first in every shape. They add; a name that one of two lacks counts as zero in it."""
 
     keys: NDArray[np.uint64]  # sorted: the first `bits` bits of the keys of each block's pairs
-    sums: Mapping[str, FloatArray]  # by name. Shape: [block, ...], as a rule [block, layer, head, column]
+    sums: Mapping[
+        str, FloatArray
+    ]  # by name. Shape: [block, ...], as a rule [block, layer, head, column]
     most: int = MOST_BLOCKS  # how many blocks are kept
     bits: int = BITS
 
     @classmethod
-    def of(cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS) -> Self:
+    def of(
+        cls, keys: Sequence[str], sums: Mapping[str, FloatArray], most: int = MOST_BLOCKS
+    ) -> Self:
         """Put sums of pairs into blocks, by the `Pair.key` of each; large sums into fewer. Shape: [pair, ...]."""
-        in_room = max(FEWEST_BLOCKS, ROOM // max(1, sum(values[0].size for values in sums.values())))
-        return cls(np.array([int(key[: BITS // 4], 16) for key in keys], np.uint64), sums).limited(min(most, in_room))
+        in_room = max(
+            FEWEST_BLOCKS, ROOM // max(1, sum(values[0].size for values in sums.values()))
+        )
+        return cls(np.array([int(key[: BITS // 4], 16) for key in keys], np.uint64), sums).limited(
+            min(most, in_room)
+        )
 
     def __add__(self, other: Self) -> Self:
         bits = min(self.bits, other.bits)
@@ -55,13 +66,20 @@ class Blocks:
         sums = {}
         for name in {**self.sums, **other.sums}:
             shape = (self.sums if name in self.sums else other.sums)[name].shape[1:]
-            values = (blocks.sums.get(name, np.zeros((len(blocks.keys), *shape))) for blocks in (self, other))
+            values = (
+                blocks.sums.get(name, np.zeros((len(blocks.keys), *shape)))
+                for blocks in (self, other)
+            )
             sums[name] = np.concatenate(list(values))
-        return replace(self, keys=np.concatenate(keys), sums=sums, bits=bits).limited(min(self.most, other.most))
+        return replace(self, keys=np.concatenate(keys), sums=sums, bits=bits).limited(
+            min(self.most, other.most)
+        )
 
     def limited(self, most: int) -> Self:
         """These sums in at most so many blocks, in the order of their keys, which are cut until they are as few."""
-        cut = next(cut for cut in range(self.bits + 1) if len(np.unique(_cut(self.keys, cut))) <= most)
+        cut = next(
+            cut for cut in range(self.bits + 1) if len(np.unique(_cut(self.keys, cut))) <= most
+        )
         keys, group = np.unique(_cut(self.keys, cut), return_inverse=True)
         order = group.argsort(kind="stable")
         starts = np.searchsorted(group[order], np.arange(len(keys)))

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError
 from attnscan.inputs.annotations import links_of
-from attnscan.scoring.patterns import CAUSAL_PATTERNS, DELIMITER, IDENTICAL, PATTERNS, Pattern, shipped
+from attnscan.scoring.patterns import (
+    CAUSAL_PATTERNS,
+    DELIMITER,
+    IDENTICAL,
+    PATTERNS,
+    Pattern,
+    shipped,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -125,16 +132,25 @@ UNALIGNED_PATTERNS = (
     DELIMITER,
     shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True),
 )
-CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)  # all of cross attention, in the order of every table
-ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))  # of every attention, each once
+CROSS_PATTERNS = (
+    *LINKED_PATTERNS,
+    *UNALIGNED_PATTERNS,
+)  # all of cross attention, in the order of every table
+ALL_PATTERNS = tuple(
+    dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS))
+)  # of every attention, each once
 
 
-def cross_patterns(requested: Sequence[object] = (), *, aligned: bool = False) -> tuple[Pattern, ...]:
+def cross_patterns(
+    requested: Sequence[object] = (), *, aligned: bool = False
+) -> tuple[Pattern, ...]:
     """The patterns that heads of cross attention are scored for, where gold links are known or not.
 
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
-    if not aligned and (missing := next((linked.id for linked in LINKED_PATTERNS if linked.id in requested), None)):
+    if not aligned and (
+        missing := next((linked.id for linked in LINKED_PATTERNS if linked.id in requested), None)
+    ):
         message = f"{missing} needs gold alignments, and there are none"
         raise OptionError(message, "name their file: --alignments FILE")
     return CROSS_PATTERNS if aligned else UNALIGNED_PATTERNS

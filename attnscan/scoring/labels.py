@@ -26,25 +26,41 @@ from attnscan.results.scores import (
     STAYS,
     WORD_CLASSES,
     FloatArray,
+    Habits,
     IntArray,
     Labels,
     Scores,
     ScoreTable,
-    Statements,
     followed,
     resting_on,
 )
-from attnscan.results.terms import DELIMITER, AttentionKind, Grid, Reading, Scored, scipy
-from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums, effective, error, ratio, resamples, residuals
+from attnscan.results.terms import DELIMITER, AttentionKind, AttentionView, Grid, Scored, scipy
+from attnscan.scoring.blocks import (
+    KINDS,
+    PAIR_SUMS,
+    SumsByName,
+    effective,
+    error,
+    ratio,
+    resamples,
+    residuals,
+)
 from attnscan.scoring.cross import ALL_PATTERNS
 
 BoolArray = NDArray[np.bool_]
-MARGIN = 0.10  # how far a head must be above the average head, and above even attention, for a habit
-LEVEL = 0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
+MARGIN = (
+    0.10  # how far a head must be above the average head, and above even attention, for a habit
+)
+LEVEL = (
+    0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
+)
 FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
 _BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
 _AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
-SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)  # habits that exist only where special tokens are keys
+SPECIAL_HABITS = (
+    *SPECIAL_CLASSES,
+    DELIMITER,
+)  # habits that exist only where special tokens are keys
 
 
 def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
@@ -90,12 +106,19 @@ def winners(shares: Shares, qualify: BoolArray) -> IntArray:
     """
     gain = np.zeros(shares.share.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for head_share, average in ((shares.share, shares.average), (1 - shares.share, 1 - shares.average)):
-            gain += np.where(head_share > 0, head_share * np.log(head_share / average), 0.0)  # 0 ln 0 is 0
+        for head_share, average in (
+            (shares.share, shares.average),
+            (1 - shares.share, 1 - shares.average),
+        ):
+            gain += np.where(
+                head_share > 0, head_share * np.log(head_share / average), 0.0
+            )  # 0 ln 0 is 0
     return np.where(qualify.any(-1), np.where(qualify, gain, -np.inf).argmax(-1), -1)
 
 
-def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: FloatArray, n: FloatArray) -> BoolArray:
+def significant(
+    shares: Shares, names: tuple[str, ...], on: FloatArray, even: FloatArray, n: FloatArray
+) -> BoolArray:
     """Where the differences are above the margin by a t-test at a level that counts all heads and habits.
 
     Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
@@ -111,15 +134,20 @@ def beyond_doubt(shares: Shares, names: tuple[str, ...], on: FloatArray, even: F
 
 
 def scores_of(
-    sums: PairSums, scored: Sequence[Scored], kind: AttentionKind = AttentionKind.ONLY, layers: tuple[int, ...] = ()
+    sums: SumsByName,
+    scored: Sequence[Scored],
+    kind: AttentionKind = AttentionKind.ONLY,
+    layers: tuple[int, ...] = (),
 ) -> Scores:
     """The scores of heads of that kind of attention, of layers with these numbers; errors are clustered by unit."""
-    every_key, words_only = (_table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS)
+    every_key, words_only = (
+        _table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS
+    )
     entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
     return Scores(tuple(scored), every_key, words_only, entropy, Grid(entropy.shape, kind, layers))
 
 
-def _table(sums: PairSums) -> ScoreTable:
+def _table(sums: SumsByName) -> ScoreTable:
     """The scores by the sums of patterns."""
     n, residual = sums["n"], residuals(sums["weight"], sums["n"])
     return ScoreTable(
@@ -132,7 +160,7 @@ def _table(sums: PairSums) -> ScoreTable:
     )
 
 
-def _means(total: PairSums) -> dict[str, FloatArray]:
+def _means(total: SumsByName) -> dict[str, FloatArray]:
     """The columns of a table that labels need, by sums over all units. Shape: each [..., layer, head, pattern]."""
     weight, n = total["weight"], total["n"]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -141,7 +169,13 @@ def _means(total: PairSums) -> dict[str, FloatArray]:
 
 
 def labels_of(
-    scores: Scores, sums: PairSums, reading: Reading, threshold: float, seed: int, *, of_pairs: bool = True
+    scores: Scores,
+    sums: SumsByName,
+    reading: AttentionView,
+    threshold: float,
+    seed: int,
+    *,
+    of_pairs: bool = True,
 ) -> Labels:
     """Label every head, and measure how sure labels are, by sums of pairs or blocks of pairs, or of one input's words.
 
@@ -157,7 +191,7 @@ def labels_of(
     shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
     qualify = np.asarray((differences(shares, names) > MARGIN).all(0))
     if of_pairs:
-        qualify &= beyond_doubt(shares, names, on, even, words)
+        qualify &= significant(shares, names, on, even, words)
     habit = winners(shares, qualify)
 
     def codes(table: ScoreTable, habits: IntArray) -> IntArray:
@@ -173,22 +207,26 @@ def labels_of(
         again = shares_of(*(np.tensordot(times, values, 1) for values in (on, even, words)))
         above = np.asarray((differences(again, names) > MARGIN).all(0))
         holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
-        means: dict[str, Any] = dict(_means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS}))
+        means: dict[str, Any] = dict(
+            _means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS})
+        )
         drawn_table = replace(table, **means)
         unchanged += (codes(drawn_table, winners(again, above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: with too few of these, `stays` is NaN
-    eligible = np.take_along_axis((of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1)[..., 0]
+    eligible = np.take_along_axis(
+        (of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1
+    )[..., 0]
     too_few = np.where(code < len(scored), eligible, count) < FEWEST
     stays = np.where((code < 0) | too_few, np.nan, unchanged / RESAMPLINGS)
-    statements = Statements(names, shares.share, shares.chance, shares.average[0, 0], habit)
+    statements = Habits(names, shares.share, shares.chance, shares.average[0, 0], habit)
     classes = class_shares(sums, scores, reading, of_pairs=of_pairs)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
 def class_shares(
-    sums: PairSums, scores: Scores, reading: Reading, *, of_pairs: bool
+    sums: SumsByName, scores: Scores, reading: AttentionView, *, of_pairs: bool
 ) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
     """The names of all classes, their shares, errors (none of one input's words), and shares of even attention.
 
@@ -206,7 +244,9 @@ def class_shares(
     return names, share, se if of_pairs else np.full_like(se, np.nan), chance
 
 
-def _shares(on: FloatArray, even: FloatArray, words: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _shares(
+    on: FloatArray, even: FloatArray, words: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean shares, their errors, and shares of even attention.
 
     Shape: `on` and `even` [unit, layer, head, class], `words` [unit, layer, head, 1] -> [layer, head, class] each.

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 TargetFunction = Callable[["EncodedBatch"], "Tensor"]  # A pattern's function
 
-PATTERN_SET_VERSION = "4"  # rises whenever a pattern's meaning changes, so that old and new results are not compared
+PATTERN_SET_VERSION = (
+    "4"  # rises whenever a pattern's meaning changes, so that old and new results are not compared
+)
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 
@@ -46,13 +48,21 @@ class Pattern:
     target: TargetFunction | None  # None if only the model itself can tell (`predictive`)
     counts: str  # what the score counts, in a few words
     even: bool = False  # whether target keys share the weight evenly: what one gets beyond its share does not count
-    part_of: str | None = None  # the wider pattern that this is a part of: the two take one label between them
-    of_others: bool = False  # whether a head that looks at the word itself, a target, too, does not follow it
-    code: str = ""  # the hash of the file that it was read from: sums by other code do not add to its own
+    part_of: str | None = (
+        None  # the wider pattern that this is a part of: the two take one label between them
+    )
+    of_others: bool = (
+        False  # whether a head that looks at the word itself, a target, too, does not follow it
+    )
+    code: str = (
+        ""  # the hash of the file that it was read from: sums by other code do not add to its own
+    )
     words: str = ""  # what words attend to by it, as screens say it; empty for its name
     group: str = "own"  # of which kinds it is on screens, such as `ahead` or `same`
     color: str = ""  # `#rrggbb`, after Okabe and Ito, whose colours colour-blind readers tell apart; empty of one's own
-    clause: str = ""  # what a head that follows it does, in explanations; empty for `follows` and its name
+    clause: str = (
+        ""  # what a head that follows it does, in explanations; empty for `follows` and its name
+    )
     queries: str = ""  # which words are asked where they look: the eligible ones
     keys: str = ""  # which tokens they should look at
     source: str = ""  # where the pattern comes from
@@ -67,7 +77,10 @@ class Pattern:
         """
         name = getattr(function, "__name__", "<nameless>").strip("_").replace("_", "-")
         if "<" in name:
-            raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
+            raise OptionError(
+                "a pattern's function has no name",
+                "define it with def, or give Pattern(id=..., ...)",
+            )
         about, *lines = (function.__doc__ or "").strip().split("\n")
         fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
         entries = (line.strip().partition(": ") for line in lines)
@@ -87,7 +100,9 @@ class Pattern:
         return "\n".join(line.removeprefix("    ") for line in drawn.rstrip().splitlines()[1:])
 
 
-def shipped(function: TargetFunction, letter: str, color: str, group: str, words: str, **attributes: Any) -> Pattern:
+def shipped(
+    function: TargetFunction, letter: str, color: str, group: str, words: str, **attributes: Any
+) -> Pattern:
     """A pattern of ours: what its function's docstring says of it, and how screens show it."""
     look = {"source": _VIG, "letter": letter, "color": color, "group": group, "words": words}
     return Pattern.of(function, **look, **attributes)
@@ -256,7 +271,12 @@ def duplicate_token(batch: EncodedBatch) -> Tensor:
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
     same_text = batch.text_id[:, batch.queries, None] == batch.text_id[:, None, batch.keys]
-    earlier = same_text & batch.word[:, batch.queries, None] & batch.word[:, None, batch.keys] & (batch.offset < 0)
+    earlier = (
+        same_text
+        & batch.word[:, batch.queries, None]
+        & batch.word[:, None, batch.keys]
+        & (batch.offset < 0)
+    )
     return earlier if batch.visible is None else earlier & batch.visible
 
 
@@ -288,7 +308,14 @@ PATTERNS = (
     shipped(next_word, "N", "#3d8fd6", "ahead", "the next word"),
     shipped(previous_word, "P", "#e69f00", "back", "the previous word"),
     IDENTICAL,
-    shipped(cross_sentence, "X", "#cc79a7", "same", "the same words in the other sentence", part_of="identical"),
+    shipped(
+        cross_sentence,
+        "X",
+        "#cc79a7",
+        "same",
+        "the same words in the other sentence",
+        part_of="identical",
+    ),
     Pattern(
         id="predictive",
         letter="W",
@@ -314,7 +341,18 @@ CAUSAL_PATTERNS = (
 """Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
 SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 
-_COLUMNS = ("mixed", "model", "layer", "head", "label", "entropy", "output", "pattern", "score", "input")
+_COLUMNS = (
+    "mixed",
+    "model",
+    "layer",
+    "head",
+    "label",
+    "entropy",
+    "output",
+    "pattern",
+    "score",
+    "input",
+)
 
 PatternLike = Pattern | TargetFunction | str
 """A pattern, a function of one's own that gives its target, or the name or letter of one of ours."""
@@ -322,10 +360,16 @@ PatternLike = Pattern | TargetFunction | str
 
 def pattern_list(patterns: Iterable[PatternLike] | PatternLike) -> list[PatternLike]:
     """Some patterns as a list; one may stand alone."""
-    return [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else list(patterns)
+    return (
+        [patterns]
+        if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable)
+        else list(patterns)
+    )
 
 
-def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS) -> tuple[Pattern, ...]:
+def chosen(
+    patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern] = PATTERNS
+) -> tuple[Pattern, ...]:
     """Resolve patterns; one may stand alone. Names are those of `ours`.
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
@@ -343,7 +387,11 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike, ours: Sequence[Pattern
     names = [pattern.id for pattern in result]
     for name in names:
         if names.count(name) > 1 or name in _COLUMNS:
-            also = "two patterns are" if names.count(name) > 1 else "a pattern and a column of tables are"
+            also = (
+                "two patterns are"
+                if names.count(name) > 1
+                else "a pattern and a column of tables are"
+            )
             raise OptionError(f"{also} called '{name}'", "give each a name of its own")
     return tuple(result)
 
@@ -355,7 +403,9 @@ def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
     ('delimiter', True, None)
     """
     folded = name.casefold()
-    return next((pattern for pattern in ours if folded in (pattern.id, pattern.letter.casefold())), None)
+    return next(
+        (pattern for pattern in ours if folded in (pattern.id, pattern.letter.casefold())), None
+    )
 
 
 def is_own(name: str) -> bool:
@@ -368,14 +418,20 @@ def is_own(name: str) -> bool:
 
 
 def with_own(
-    requested: Sequence[PatternLike], ours: Sequence[Pattern] = PATTERNS, extra: Sequence[Pattern] = ()
+    requested: Sequence[PatternLike],
+    ours: Sequence[Pattern] = PATTERNS,
+    extra: Sequence[Pattern] = (),
 ) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of some patterns, each once, and `ours` with those of `extra` and of one's own that are among them.
 
     Raises: OptionError for anything but a pattern, or if two patterns have one name.
     """
-    resolved = [own_pattern(item) if isinstance(item, str) and is_own(item) else item for item in requested]
-    patterns = dict.fromkeys(pattern for item in resolved for pattern in chosen([item], (*ours, *extra)))
+    resolved = [
+        own_pattern(item) if isinstance(item, str) and is_own(item) else item for item in requested
+    ]
+    patterns = dict.fromkeys(
+        pattern for item in resolved for pattern in chosen([item], (*ours, *extra))
+    )
     available = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
     return [pattern.id for pattern in patterns], available
 
@@ -391,23 +447,41 @@ def own_pattern(name: str) -> Pattern:
     try:
         code = Path(file).read_bytes()
     except OSError as error:
-        raise OptionError(f"cannot read {file}: {error.strerror or error}", "check its path") from None
+        raise OptionError(
+            f"cannot read {file}: {error.strerror or error}", "check its path"
+        ) from None
     sys.path.insert(0, str(Path(file).absolute().parent))
     try:
         defined = runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
     except (Exception, SystemExit) as error:
         if out_of_memory(error):
             raise
-        lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        lines = [
+            number
+            for frame, number in walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == file
+        ]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
         kind = type(error).__name__ + (f" in line {line}" if line else "")
-        reason = f"{kind}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(": ")
-        raise OptionError(f"{file} cannot be run: {reason}", f"see that `python {file}` runs") from error
+        reason = (
+            f"{kind}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(
+                ": "
+            )
+        )
+        raise OptionError(
+            f"{file} cannot be run: {reason}", f"see that `python {file}` runs"
+        ) from error
     finally:
         sys.path.pop(0)
     if not callable(defined.get(function)):
-        names = [key for key, value in defined.items() if getattr(value, "__module__", None) == defined["__name__"]]
-        remedy = nearest(function, names, f"there are {', '.join(names)}" if names else "define it with def")
+        names = [
+            key
+            for key, value in defined.items()
+            if getattr(value, "__module__", None) == defined["__name__"]
+        ]
+        remedy = nearest(
+            function, names, f"there are {', '.join(names)}" if names else "define it with def"
+        )
         raise OptionError(f"{file} has no function '{function}'", remedy)
     (pattern,) = chosen([defined[function]])
     return replace(pattern, code=hashed(code))

@@ -22,8 +22,14 @@ from torch import Tensor
 
 from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.loading import LoadedModel
-from attnscan.model.running import check_finite, forward, head_sees_only, most_workers, side_by_side
-from attnscan.results.predictions import Help
+from attnscan.model.running import (
+    check_finite,
+    forward,
+    most_workers,
+    parallel_map,
+    restrict_task_head,
+)
+from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import HelpMeasure
 from attnscan.text import counted
@@ -32,13 +38,16 @@ Hidden = tuple[int, ...]  # the units to hide in a sequence
 _RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers
 _WORDS, _MANY_TOKENS = 32, 1024  # asked about by default, and from what length of an input on fewer
 _NEIGHBOURS = 8  # of many pairs, words of a pair that are asked about by the masked-LM head
-_ASKING, _LEAST = 2, 4096  # of many pairs, tokens asked at most: times those that are scored; or so many, if more
+_ASKING, _LEAST = (
+    2,
+    4096,
+)  # of many pairs, tokens asked at most: times those that are scored; or so many, if more
 _LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
 _NOISE = 1e-4  # of a hidden state's length: less than this is rounding, not help
 
 
 @dataclass(frozen=True)
-class Questions:
+class MaskedQueries:
     """An input, and the words of it whose help is measured.
 
     Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours spread
@@ -47,7 +56,9 @@ class Questions:
 
     encoded: EncodedInput
     most_words: int | None = None
-    neighbours_from: int | None = None  # ask about `_NEIGHBOURS` words alone, from this one of the input's words on
+    neighbours_from: int | None = (
+        None  # ask about `_NEIGHBOURS` words alone, from this one of the input's words on
+    )
 
     @cached_property
     def words(self) -> list[int]:
@@ -81,8 +92,13 @@ class Questions:
 
     def describe(self, measure: HelpMeasure) -> str:
         """Describe the measurement in one line."""
-        method = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[measure]
-        words, sequences = counted(len(self.words), "word"), counted(len(self.hidden), "hidden sequence")
+        method = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[
+            measure
+        ]
+        words, sequences = (
+            counted(len(self.words), "word"),
+            counted(len(self.hidden), "hidden sequence"),
+        )
         is_default = self.most_words is self.neighbours_from is None
         is_reduced = is_default and len(self.chosen) < min(_WORDS, len(self.words))
         hint = " (--predictive-words asks about more)" if is_reduced else ""
@@ -91,7 +107,9 @@ class Questions:
 
 def _usual_words(length: int) -> int:
     """How many words of an input of so many tokens are asked about: 32, of 2,048 tokens 22, of 8,192 11."""
-    most = _MANY_TOKENS * math.comb(_WORDS + 1, 2) // length  # w words make w + w(w - 1)/2 = w(w + 1)/2 questions
+    most = (
+        _MANY_TOKENS * math.comb(_WORDS + 1, 2) // length
+    )  # w words make w + w(w - 1)/2 = w(w + 1)/2 questions
     return max(2, min(_WORDS, (math.isqrt(8 * most + 1) - 1) // 2))
 
 
@@ -111,18 +129,18 @@ def spread(words: Sequence[int], most: int) -> list[int]:
 
 def within_budget(
     inputs: Sequence[EncodedInput], keys: Sequence[str], measure: HelpMeasure, *, scored_tokens: int
-) -> list[Questions]:
+) -> list[MaskedQueries]:
     """Choose questions about a sample of pairs, in its order, for about twice the cost of scoring all pairs.
 
     By the masked-LM head, a pair is asked about eight neighbouring words, drawn by its hash: most words have their best
     helper among them. The distance of hidden states is corrected by the mean of all words, so all of them are asked.
     """
-    sample, left = list[Questions](), max(_LEAST, _ASKING * scored_tokens)
+    sample, left = list[MaskedQueries](), max(_LEAST, _ASKING * scored_tokens)
     for encoded, key in zip(inputs, keys, strict=True):
-        questions = Questions(encoded)
+        questions = MaskedQueries(encoded)
         if measure == "cpmi":
             places = max(1, len(questions.words) - _NEIGHBOURS + 1)
-            questions = Questions(encoded, neighbours_from=int(key, 16) % places)
+            questions = MaskedQueries(encoded, neighbours_from=int(key, 16) % places)
         if 0 < (cost := len(questions.hidden) * questions.length) <= left:
             sample.append(questions)
             left -= cost
@@ -136,24 +154,30 @@ def measure_of(loaded: LoadedModel, option: str) -> tuple[HelpMeasure | None, st
     if loaded.tokenizer.mask_token_id is None:
         return None, "the model has no mask token"
     if option == "distance" or loaded.masked_lm is None:
-        return (None, "the checkpoint has no masked-LM head") if option == "cpmi" else ("distance", "")
+        return (
+            (None, "the checkpoint has no masked-LM head") if option == "cpmi" else ("distance", "")
+        )
     return "cpmi", ""
 
 
 def help_between_words(
     loaded: LoadedModel,
-    inputs: Sequence[Questions],
+    inputs: Sequence[MaskedQueries],
     measure: HelpMeasure,
     *,
     batch_tokens: int | None,
     tell: Callable[[int, int], object] = lambda *_: None,
-) -> list[Help]:
+) -> list[WordDependencies]:
     """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
     Tells, before the first batch of hidden sequences and after each, how many of how many sequences are done.
     Raises: CaptureError if the model fails, or its output is not finite.
     """
-    helps = {i: help_of(item, torch.zeros(0), measure) for i, item in enumerate(inputs) if not item.hidden}
+    helps = {
+        i: help_of(item, torch.zeros(0), measure)
+        for i, item in enumerate(inputs)
+        if not item.hidden
+    }
     done, total = 0, sum(len(questions.hidden) for questions in inputs)
     if total:
         tell(done, total)
@@ -167,7 +191,7 @@ def help_between_words(
             batches += [(i, hidden[start : start + size]) for start in range(0, len(hidden), size)]
         answers = list[Tensor]()
         ask = partial(_run, loaded, inputs, measure)
-        with closing(side_by_side(min(len(batches), workers), batches, ask)) as answered:
+        with closing(parallel_map(min(len(batches), workers), batches, ask)) as answered:
             for (i, hidden), values in answered:
                 answers.append(values)
                 if hidden[-1] == inputs[i].hidden[-1]:
@@ -179,38 +203,54 @@ def help_between_words(
 
 
 def _run(
-    loaded: LoadedModel, inputs: Sequence[Questions], measure: HelpMeasure, batch: tuple[int, Sequence[Hidden]]
+    loaded: LoadedModel,
+    inputs: Sequence[MaskedQueries],
+    measure: HelpMeasure,
+    batch: tuple[int, Sequence[Hidden]],
 ) -> Tensor:
     """Run an input, by its number, with words hidden: what the model says at each hidden unit, sequence by sequence.
 
     That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...], on the CPU.
     """
     encoded, hidden = inputs[batch[0]].encoded, batch[1]
-    model_inputs = {name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()}
+    model_inputs = {
+        name: torch.tensor([values] * len(hidden)) for name, values in encoded.model_inputs.items()
+    }
     places = [(row, unit) for row, units in enumerate(hidden) for unit in units]
-    number, columns = (torch.tensor(places)[:, 1:] == torch.tensor(encoded.unit)).nonzero().T  # every token hidden
+    number, columns = (
+        (torch.tensor(places)[:, 1:] == torch.tensor(encoded.unit)).nonzero().T
+    )  # every token hidden
     rows = torch.tensor(places)[number, 0]
     true = model_inputs["input_ids"][rows, columns].to(loaded.device)
     model_inputs["input_ids"][rows, columns] = loaded.tokenizer.mask_token_id
     model_inputs = {name: values.to(loaded.device) for name, values in model_inputs.items()}
-    with head_sees_only(loaded.model, (rows, columns)):
+    with restrict_task_head(loaded.model, (rows, columns)):
         if measure == "cpmi":
             logs = forward(loaded.masked_lm, model_inputs).logits[0].float().log_softmax(-1)
             values = logs.gather(1, true[:, None])[:, 0].double().cpu()
         else:
             values = forward(loaded.model, model_inputs).last_hidden_state[0].float().cpu()
-    check_finite(values, "the masked-LM head's log-probabilities" if measure == "cpmi" else "the last hidden states")
-    summed = torch.zeros(len(places), *values.shape[1:], dtype=values.dtype).index_add_(0, number, values)
+    check_finite(
+        values,
+        "the masked-LM head's log-probabilities" if measure == "cpmi" else "the last hidden states",
+    )
+    summed = torch.zeros(len(places), *values.shape[1:], dtype=values.dtype).index_add_(
+        0, number, values
+    )
     return summed if measure == "cpmi" else summed / number.bincount()[:, None]
 
 
-def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
-    """Compute the help from the model's answers. Shape: `values` [hidden unit, ...], as `Questions.hidden`."""
+def help_of(questions: MaskedQueries, values: Tensor, measure: HelpMeasure) -> WordDependencies:
+    """Compute the help from the model's answers. Shape: `values` [hidden unit, ...], as `MaskedQueries.hidden`."""
     chosen = questions.chosen
     matrix = np.full((len(chosen), len(chosen)), np.nan)
     singles = {units[0]: place for place, units in enumerate(questions.hidden) if len(units) == 1}
     pairs = [pair for units in questions.hidden[len(singles) :] for pair in (units, units[::-1])]
-    measured = [(place, query, key) for place, (query, key) in enumerate(pairs, len(singles)) if query in singles]
+    measured = [
+        (place, query, key)
+        for place, (query, key) in enumerate(pairs, len(singles))
+        if query in singles
+    ]
     if measured:
         places, queries, keys = zip(*measured, strict=True)
         with_key = values[[singles[query] for query in queries]]
@@ -220,7 +260,9 @@ def help_of(questions: Questions, values: Tensor, measure: HelpMeasure) -> Help:
             lost = torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
         matrix[np.searchsorted(chosen, queries), np.searchsorted(chosen, keys)] = lost
     matrix = average_product_corrected(matrix) if measure == "distance" else matrix
-    return Help(matrix, shares_of_best(matrix, measure), tuple(chosen), measure, questions.describe(measure))
+    return WordDependencies(
+        matrix, shares_of_best(matrix, measure), tuple(chosen), measure, questions.describe(measure)
+    )
 
 
 def shares_of_best(helps: FloatArray, measure: HelpMeasure) -> FloatArray:

@@ -20,13 +20,23 @@ from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
-from attnscan.results.syntax import DEPENDENT, FARTHEST, FEWEST, HEAD, NOT_ALL, PARTS_OF_SPEECH, RULES, Row, Syntax
-from attnscan.results.terms import LEAST_ON_WORDS, Signature
-from attnscan.scoring.blocks import Blocks, error, ratio, residuals
+from attnscan.results.syntax import (
+    DEPENDENT,
+    FARTHEST,
+    FEWEST,
+    HEAD,
+    NOT_ALL,
+    PARTS_OF_SPEECH,
+    RULES,
+    Row,
+    Syntax,
+)
+from attnscan.results.terms import MIN_ON_WORDS, Signature
+from attnscan.scoring.blocks import PairSums, error, ratio, residuals
 from attnscan.scoring.units import UnitBlock, Units, exact
 from attnscan.text import hashed
 
-RelationSums = Mapping[str, Blocks]
+RelationSums = Mapping[str, PairSums]
 """Sums over sentences with trees, each by its name and, of a row, that of the row.
 
 `whole`: over all sentences, in a single block. Of each row `met`, sentences with an eligible query; `weight` and
@@ -39,12 +49,18 @@ and those without a token.
 is a target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
 _ALL = "0" * 16  # the key of sums over all documents
-_MOST_WORDLESS = 0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
+_MOST_WORDLESS = (
+    0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
+)
 
 
 def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
-    return {f"{name}|{'|'.join(row)}": values[:, at] for name, values in sums.items() for at, row in enumerate(rows)}
+    return {
+        f"{name}|{'|'.join(row)}": values[:, at]
+        for name, values in sums.items()
+        for at, row in enumerate(rows)
+    }
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -68,12 +84,15 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     if wordless > _MOST_WORDLESS * words:
         raise offsets_error(signature.model, f"{wordless:,} of {words:,} words are in no token")
     by_half, hits, rules = (of_rows("documents", name) for name in ("n", "hits", "rules"))
-    best = rules.sum(0)[::-1].argmax(1)  # of each half the rule that is best on the other. Shape: [half, row]
+    best = rules.sum(0)[::-1].argmax(
+        1
+    )  # of each half the rule that is best on the other. Shape: [half, row]
     by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))
     n = by_half.sum(1)[:, None, None]
     beyond = hits - by_rule[:, None, None]
     met, weight, on_words, eligible, chance, chance_eligible = (
-        of_rows("whole", name)[0] for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
+        of_rows("whole", name)[0]
+        for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
     )
     (linked,), ((links, neighbours),) = totals["linked"], totals["links"]
 
@@ -134,17 +153,28 @@ def items_of(sentence: Sentence, *, subtypes: bool = False, causal: bool = False
     """
     items: list[Item] = []
     dependents: dict[tuple[str, int], list[int]] = {}
-    for word, (head, relation) in enumerate(zip(sentence.tags["head"], sentence.tags["deprel"], strict=True)):
+    for word, (head, relation) in enumerate(
+        zip(sentence.tags["head"], sentence.tags["deprel"], strict=True)
+    ):
         universal = str(relation).partition(":")[0]
         if not isinstance(head, int) or universal == "root":
             continue
-        names = [universal, *([str(relation)] if subtypes else []), *(["all"] if universal not in NOT_ALL else [])]
+        names = [
+            universal,
+            *([str(relation)] if subtypes else []),
+            *(["all"] if universal not in NOT_ALL else []),
+        ]
         for name in dict.fromkeys(names):  # each once: one may be called `all`
             items.append(Item(Row(name, HEAD), word, (head,)))
             dependents.setdefault((name, head), []).append(word)
-    items += [Item(Row(name, DEPENDENT), head, tuple(words)) for (name, head), words in dependents.items()]
+    items += [
+        Item(Row(name, DEPENDENT), head, tuple(words)) for (name, head), words in dependents.items()
+    ]
     if causal:
-        items = [Item(row, query, tuple(word for word in targets if word < query)) for row, query, targets in items]
+        items = [
+            Item(row, query, tuple(word for word in targets if word < query))
+            for row, query, targets in items
+        ]
     return [item for item in items if item.targets]
 
 
@@ -155,11 +185,20 @@ class RelationScorer:
     """
 
     def __init__(
-        self, batch: EncodedBatch, halves: Sequence[int], *, among: bool, subtypes: bool = False, causal: bool = False
+        self,
+        batch: EncodedBatch,
+        halves: Sequence[int],
+        *,
+        among: bool,
+        subtypes: bool = False,
+        causal: bool = False,
     ) -> None:
         """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
         self._batch, self._among, self._units = batch, among, Units(batch)
-        item_lists = [items_of(_sentence(encoded), subtypes=subtypes, causal=causal) for encoded in batch.inputs]
+        item_lists = [
+            items_of(_sentence(encoded), subtypes=subtypes, causal=causal)
+            for encoded in batch.inputs
+        ]
         self._rows = ordered(item.row for items in item_lists for item in items)
         numbers = {row: number for number, row in enumerate(self._rows)}
         items, targets = list[tuple[int, ...]](), list[tuple[int, ...]]()
@@ -170,7 +209,10 @@ class RelationScorer:
         self._count = np.zeros(2)  # all links, and those between neighbours
         for s, encoded in enumerate(batch.inputs):
             unit, tree = _units_of_words(encoded), _sentence(encoded).tags
-            tags, heads = {word: str(tree["upos"][word]) for word in unit}, cast(Sequence[int | None], tree["head"])
+            tags, heads = (
+                {word: str(tree["upos"][word]) for word in unit},
+                cast(Sequence[int | None], tree["head"]),
+            )
             for row, query, words in item_lists[s]:
                 keys, at = [word for word in words if word in unit], (s, numbers[row], halves[s])
                 if query in unit and keys:
@@ -179,10 +221,18 @@ class RelationScorer:
                     self._n[at] += 1
                     for rule in (rule for key in keys for rule in _rules(tags, query, key)):
                         self._rules[(*at, RULES.index(rule))] += 1
-            place = {word: at for at, word in enumerate(word for word in unit if tags[word] != "PUNCT")}
+            place = {
+                word: at for at, word in enumerate(word for word in unit if tags[word] != "PUNCT")
+            }
             self._nodes[s, [unit[word] for word in place]] = True
-            for word, head in ((word, head) for word in place if (head := heads[word]) is not None and head in place):
-                self._links[s, unit[word], unit[head]] = self._links[s, unit[head], unit[word]] = True
+            for word, head in (
+                (word, head)
+                for word in place
+                if (head := heads[word]) is not None and head in place
+            ):
+                self._links[s, unit[word], unit[head]] = self._links[s, unit[head], unit[word]] = (
+                    True
+                )
                 self._count += 1, abs(place[word] - place[head]) == 1
         device = batch.word.device
         self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3)
@@ -199,21 +249,32 @@ class RelationScorer:
         inputs, word, weights = block.of_tokens.inputs, block.batch.word, block.weights
         rows, units, start = len(self._rows), weights.shape[-1], inputs.start
         (s, q, r, k), (of_item, asking, row) = (
-            places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T for places in (self._targets, self._items)
+            places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T
+            for places in (self._targets, self._items)
         )
 
         def on_targets(attention: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             """Weight on each target by the reading and among words; which items have weight on words."""
             left = (attention * word[:, None, None, :units]).sum(-1)
-            counts, on_target = left >= LEAST_ON_WORDS, attention[s - start, :, q, k]
-            on_words = on_target * (counts / left.clip(LEAST_ON_WORDS))[s - start, :, q]
-            return on_words if self._among else on_target, on_words, counts[of_item - start, :, asking]
+            counts, on_target = left >= MIN_ON_WORDS, attention[s - start, :, q, k]
+            on_words = on_target * (counts / left.clip(MIN_ON_WORDS))[s - start, :, q]
+            return (
+                on_words if self._among else on_target,
+                on_words,
+                counts[of_item - start, :, asking],
+            )
 
         weight, on_words, eligible = on_targets(weights)
         even = block.even_carried
-        chance, _, chance_eligible = on_targets(block.even.expand(weights.shape) if even is None else even)
-        is_word = (block.batch.word_number >= 0)[:, None, :units] & ~torch.eye(units, device=word.device).bool()
-        most_attended = weights.masked_fill(~is_word[:, None], -1.0).argmax(-1)  # other words; the first of equals
+        chance, _, chance_eligible = on_targets(
+            block.even.expand(weights.shape) if even is None else even
+        )
+        is_word = (block.batch.word_number >= 0)[:, None, :units] & ~torch.eye(
+            units, device=word.device
+        ).bool()
+        most_attended = weights.masked_fill(~is_word[:, None], -1.0).argmax(
+            -1
+        )  # other words; the first of equals
         hits = most_attended[s - start, :, q] == k[:, None]
         linked = _linked(weights, self._nodes[inputs, :units], self._links[inputs, :units, :units])
         for name, values, into, count in (
@@ -234,16 +295,28 @@ class RelationScorer:
     def sums(self) -> RelationSums:
         """All sums, once every block has come."""
         inputs = self._batch.inputs
-        sums = {name: values.cpu().numpy().astype(np.float64) for name, values in self._sums.items()}
+        sums = {
+            name: values.cpu().numpy().astype(np.float64) for name, values in self._sums.items()
+        }
         hits, (linked,) = sums.pop("hits"), sums.pop("linked")
         words = sum(len(_sentence(encoded).tags["head"]) for encoded in inputs)
         wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
-        of_sentences = {"n": self._n, "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]), "rules": self._rules}
+        of_sentences = {
+            "n": self._n,
+            "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]),
+            "rules": self._rules,
+        }
         sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
         totals = by_row(self._rows, {name: values[None] for name, values in sums.items()})
-        totals |= {"linked": linked[None], "links": self._count[None], "words": np.array([[words, wordless]], float)}
-        documents = Blocks.of(list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS)
-        return {"whole": Blocks.of([_ALL], totals, 1), "documents": documents}
+        totals |= {
+            "linked": linked[None],
+            "links": self._count[None],
+            "words": np.array([[words, wordless]], float),
+        }
+        documents = PairSums.of(
+            list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS
+        )
+        return {"whole": PairSums.of([_ALL], totals, 1), "documents": documents}
 
 
 def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
@@ -252,7 +325,9 @@ def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
     Shape: [sentence, head, query, key], [sentence, unit], [sentence, unit, unit], bool -> [head].
     """
     sentences, root = torch.arange(len(nodes), device=nodes.device), nodes.float().argmax(1)
-    link_weights = (weights + weights.mT).masked_fill(~(nodes[:, :, None] & nodes[:, None])[:, None], -1.0)
+    link_weights = (weights + weights.mT).masked_fill(
+        ~(nodes[:, :, None] & nodes[:, None])[:, None], -1.0
+    )
     outside = nodes[:, None].expand(link_weights.shape[:3]).clone()
     outside[sentences, :, root] = False
     nearest, parent = link_weights[sentences, :, root], root[:, None, None].expand(outside.shape)
@@ -262,7 +337,9 @@ def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
         joined = links[sentences[:, None], node[..., 0], parent.gather(2, node)[..., 0]]
         linked += (joined & (weight[..., 0] >= 0)).sum(0)
         outside.scatter_(2, node, value=False)
-        of_node = link_weights.gather(2, node[..., None].expand(-1, -1, -1, link_weights.shape[-1]))[:, :, 0]
+        of_node = link_weights.gather(
+            2, node[..., None].expand(-1, -1, -1, link_weights.shape[-1])
+        )[:, :, 0]
         parent = torch.where(of_node > nearest, node, parent)
         nearest = torch.maximum(of_node, nearest)
     return linked

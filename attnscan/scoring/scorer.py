@@ -21,7 +21,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.running import not_finite
 from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.scores import CLASSES, FloatArray
-from attnscan.results.terms import LEAST_ON_WORDS, RESTING, Reading
+from attnscan.results.terms import MIN_ON_WORDS, RESTING, AttentionView
 from attnscan.scoring.blocks import KINDS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, Targets, UnitBlock, Units, exact
@@ -51,10 +51,15 @@ class Scorer:
     def __init__(self, targets: Targets) -> None:
         self._targets, self._sums = targets, SumsOfBatch(targets.units)
         patterns = targets.patterns
-        names, self._is_ours = [pattern.id for pattern in patterns], set(patterns) <= set(ALL_PATTERNS)
+        names, self._is_ours = (
+            [pattern.id for pattern in patterns],
+            set(patterns) <= set(ALL_PATTERNS),
+        )
         self._even = [p for p, pattern in enumerate(patterns) if pattern.even]
         self._resting = [p for p, name in enumerate(names) if name in RESTING]
-        self._parts = {p: names.index(part.part_of) for p, part in enumerate(patterns) if part.part_of in names}
+        self._parts = {
+            p: names.index(part.part_of) for p, part in enumerate(patterns) if part.part_of in names
+        }
         self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -68,24 +73,39 @@ class Scorer:
         batch, even = block.batch, block.even[:, 0]
         words, targets = batch.key_word[:, None, batch.keys], self._targets.of(batch)
         among_words = even * words
-        among_words = among_words / among_words.sum(-1, keepdim=True).clip(LEAST_ON_WORDS)
+        among_words = among_words / among_words.sum(-1, keepdim=True).clip(MIN_ON_WORDS)
         eligible, chance = [], []
         for p, matrix in enumerate(targets):
             for rows, target in ((even, matrix), (among_words, matrix * words)):
                 on = torch.minimum(rows, target) if p in self._even else rows * target
                 eligible.append((target != 0).any(-1))
                 chance.append(on.sum(-1, dtype=exact(on.device)))
-        counted = (torch.stack([torch.stack(by_kind[k::2], -1) for k in (0, 1)], 1) for by_kind in (eligible, chance))
-        wider = [targets[wide] * (targets[p] != 0).any(-1, keepdim=True) for p, wide in self._parts.items()]
+        counted = (
+            torch.stack([torch.stack(by_kind[k::2], -1) for k in (0, 1)], 1)
+            for by_kind in (eligible, chance)
+        )
+        wider = [
+            targets[wide] * (targets[p] != 0).any(-1, keepdim=True)
+            for p, wide in self._parts.items()
+        ]
         columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
-        used = torch.stack([column != 0 for p, column in enumerate(columns) if p not in self._even]).any(0)
+        used = torch.stack(
+            [column != 0 for p, column in enumerate(columns) if p not in self._even]
+        ).any(0)
         cells = pad_sequence([mask.nonzero()[:, 0] for mask in used.flatten(1)], batch_first=True)
         filled = torch.arange(cells.shape[1], device=cells.device) < used.sum((1, 2))[:, None]
-        values = torch.stack([column.flatten(1).gather(1, cells) * filled for column in columns], -1).to(chance[0])
+        values = torch.stack(
+            [column.flatten(1).gather(1, cells) * filled for column in columns], -1
+        ).to(chance[0])
         queries, keys = cells[:, None] // used.shape[2], cells[:, None] % used.shape[2]
         on_words = words.expand(len(cells), -1, -1).gather(2, keys).to(values)
-        spreads = {p: ((targets[p] != 0)[:, None], targets[p].amax(-1)[:, None, :, None]) for p in self._even}
-        return _Layout(words[..., None].float(), cells[:, None], queries, on_words, values, spreads, *counted)
+        spreads = {
+            p: ((targets[p] != 0)[:, None], targets[p].amax(-1)[:, None, :, None])
+            for p in self._even
+        }
+        return _Layout(
+            words[..., None].float(), cells[:, None], queries, on_words, values, spreads, *counted
+        )
 
     def _measure(self, layout: _Layout, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Weight on each column, over every key and over words alone; and the factor that renormalises rows to words.
@@ -94,16 +114,24 @@ class Scorer:
         sums are by query, the first has a single query: their sum.
         """
         left = (weights @ layout.words)[..., 0]
-        share = (left >= LEAST_ON_WORDS) / left.clip(LEAST_ON_WORDS)
-        cells, queries = (places.expand(-1, weights.shape[1], -1) for places in (layout.cells, layout.queries))
+        share = (left >= MIN_ON_WORDS) / left.clip(MIN_ON_WORDS)
+        cells, queries = (
+            places.expand(-1, weights.shape[1], -1) for places in (layout.cells, layout.queries)
+        )
         picked = weights.flatten(2).gather(2, cells).to(layout.values)
         on_cells = torch.stack([picked, picked * share.gather(2, queries) * layout.on_words], 1)
         if self._targets.by_query:
-            measured = on_cells.new_zeros(*on_cells.shape[:3], weights.shape[2], layout.values.shape[-1])
-            measured.index_add_(3, layout.queries[0, 0], on_cells[..., None] * layout.values[:, None, None])
+            measured = on_cells.new_zeros(
+                *on_cells.shape[:3], weights.shape[2], layout.values.shape[-1]
+            )
+            measured.index_add_(
+                3, layout.queries[0, 0], on_cells[..., None] * layout.values[:, None, None]
+            )
         else:
             measured = (on_cells.flatten(1, 2) @ layout.values).reshape(*on_cells.shape[:3], 1, -1)
-        rows = torch.empty_like(weights) if layout.spreads else weights  # one: what is new falls out of the cache
+        rows = (
+            torch.empty_like(weights) if layout.spreads else weights
+        )  # one: what is new falls out of the cache
         for p, (keys, height) in layout.spreads.items():
             spread = keys * height
             on = [torch.minimum(weights, spread, out=rows).sum(-1)]
@@ -114,7 +142,10 @@ class Scorer:
 
     def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
         """Score some inputs, over every key, and over words alone with rows renormalised."""
-        layout, by_query = block.cached("scores", partial(self._layout, block)), self._targets.by_query
+        layout, by_query = (
+            block.cached("scores", partial(self._layout, block)),
+            self._targets.by_query,
+        )
         patterns = len(self._targets.patterns)
         measured, share = self._measure(layout, block.weights)
         rows = torch.stack([block.has_row, share > 0], 1).to(measured)
@@ -122,16 +153,24 @@ class Scorer:
             rows[..., None] * values[:, :, None] if by_query else (rows @ values)[..., None, :]
             for values in (layout.eligible.to(measured), layout.chance)
         )
-        if (even := block.even_carried) is not None:  # by what heads carry, chance is what even attention would carry
+        if (
+            even := block.even_carried
+        ) is not None:  # by what heads carry, chance is what even attention would carry
             chance = self._measure(layout, even)[0][..., :patterns]
-        weight, wider, on_itself = measured.tensor_split([patterns, patterns + len(self._parts)], -1)
+        weight, wider, on_itself = measured.tensor_split(
+            [patterns, patterns + len(self._parts)], -1
+        )
         whole, itself = weight.clone(), torch.zeros_like(weight)
         whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
         sums = dict[str, Tensor]()
         for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
-            values[:, 1, ..., self._resting] = values[:, 0, ..., self._resting]  # of all attention by both measures
+            values[:, 1, ..., self._resting] = values[
+                :, 0, ..., self._resting
+            ]  # of all attention by both measures
             sums |= {f"{kind}.{name}": values[:, k] for k, kind in enumerate(KINDS)}
-        logs = block.weights.clip(torch.finfo(torch.float32).tiny).log_()  # four times as fast as torch.special.entr
+        logs = block.weights.clip(
+            torch.finfo(torch.float32).tiny
+        ).log_()  # four times as fast as torch.special.entr
         entropy = -logs.mul_(block.weights).sum(-1).where(block.takes, 0.0)
         return sums | {"entropy": entropy[..., None], "rows": block.takes[..., None]}
 
@@ -176,10 +215,17 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     queries, keys = batch.word[:, batch.queries, None], batch.word[:, None, batch.keys]
     offset, words, alike = batch.offset, queries & keys, batch.alike
     inside = words & (batch.sentence[:, batch.queries, None] == batch.sentence[:, None, batch.keys])
-    cells = {name: inside & (offset >= least) & (offset <= most) for name, (least, most) in _DISTANCES.items()}
+    cells = {
+        name: inside & (offset >= least) & (offset <= most)
+        for name, (least, most) in _DISTANCES.items()
+    }
     of_keys = (*zip(CLASSES, batch.delimiters, strict=False), ("punctuation", batch.punctuation))
     cells |= {name: queries & mask[:, None, batch.keys] for name, mask in of_keys}
-    cells |= {"identical": alike & inside, "cross-sentence": alike & ~inside, "elsewhere": words & ~inside}
+    cells |= {
+        "identical": alike & inside,
+        "cross-sentence": alike & ~inside,
+        "elsewhere": words & ~inside,
+    }
     classes = torch.full(words.shape, len(CLASSES), dtype=torch.int8, device=words.device)
     for number, name in reversed(list(enumerate(CLASSES))):
         classes.masked_fill_(cells[name], number)
@@ -210,8 +256,13 @@ class ClassScorer:
         """Take one block."""
         for parts in self._units.blocks(block):
             rows = [self._rows(part, part.weights, part.takes) for part in parts]
-            count = torch.stack([part_rows.eligible.sum(2, keepdim=True) for part_rows in rows]).sum(0)
-            scaled = [part_rows.scale.mT @ part.weights for part, part_rows in zip(parts, rows, strict=True)]
+            count = torch.stack(
+                [part_rows.eligible.sum(2, keepdim=True) for part_rows in rows]
+            ).sum(0)
+            scaled = [
+                part_rows.scale.mT @ part.weights
+                for part, part_rows in zip(parts, rows, strict=True)
+            ]
             mean = torch.stack(scaled).sum(0) / count.clip(1)
             for part, part_rows in zip(parts, rows, strict=True):
                 self._sums.put(part, self._sums_of(part, part_rows, mean, count))
@@ -224,7 +275,9 @@ class ClassScorer:
         batch, word = block.batch, block.batch.word
         frequent = torch.zeros_like(word) if batch.frequent is None else batch.frequent
         rare = word & ~frequent & ~batch.punctuation & (batch.frequent is not None)
-        marks = torch.stack([word | self._special, *batch.delimiters, frequent, rare], -1)[:, None, batch.keys]
+        marks = torch.stack([word | self._special, *batch.delimiters, frequent, rare], -1)[
+            :, None, batch.keys
+        ]
         return marks.float(), class_of_cells(batch)[:, None]
 
     def _rows(self, block: UnitBlock, weights: Tensor, takes: Tensor) -> _Rows:
@@ -250,21 +303,31 @@ class ClassScorer:
         """
         rows = self._rows(block, even, torch.ones_like(even[..., 0], dtype=torch.bool))
         by_key, on = self._on_columns(block, even, rows)
-        return by_key if block.batch.unit is not None else by_key.amax(-1, keepdim=True), on, rows.special
+        return (
+            by_key if block.batch.unit is not None else by_key.amax(-1, keepdim=True),
+            on,
+            rows.special,
+        )
 
-    def _sums_of(self, block: UnitBlock, rows: _Rows, mean: Tensor, count: Tensor) -> dict[str, Tensor]:
+    def _sums_of(
+        self, block: UnitBlock, rows: _Rows, mean: Tensor, count: Tensor
+    ) -> dict[str, Tensor]:
         """The sums of some queries, whose inputs have so many words and this mean row.
 
         Shape: `mean` [input, head, 1, key], `count` [input, head, 1, 1].
         """
-        most, on_even, even_special = block.cached(f"even {self._special}", lambda: self._on_even(block, block.even))
+        most, on_even, even_special = block.cached(
+            f"even {self._special}", lambda: self._on_even(block, block.even)
+        )
         if (even := block.even_carried) is not None:
             _, on_even, even_special = self._on_even(block, even)
         by_key, on = self._on_columns(block, block.weights, rows)
         takes = block.takes[..., None]
         # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is (n min(a, m) - a) / (n - 1)
         common = torch.minimum(by_key, mean)
-        like_others = (common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total) / (count - 1).clip(1)
+        like_others = (
+            common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total
+        ) / (count - 1).clip(1)
         like_even = torch.minimum(by_key, most, out=common).sum(-1, keepdim=True)
         alike = torch.cat([like_even, like_others * rows.eligible], -1)
         return {
@@ -286,7 +349,10 @@ class ClassScorer:
 
 
 def pair_sums(
-    targets: Targets, labelled: Reading | None, run: Callable[[Consumer], object], observers: Sequence[Consumer] = ()
+    targets: Targets,
+    labelled: AttentionView | None,
+    run: Callable[[Consumer], object],
+    observers: Sequence[Consumer] = (),
 ) -> dict[str, FloatArray]:
     """Each pair's sums for scores and, if `labelled` by a reading, for habits; `observers` see the run, too."""
     scorers: list[Scorer | ClassScorer] = [Scorer(targets)]

@@ -17,14 +17,16 @@ from torch import Tensor
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.tap import AttentionBlock
-from attnscan.results.predictions import Help
+from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import Pattern
 
 T = TypeVar("T")
 LEAST_LEFT = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
-CELLS = 1 << 20  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
+CELLS = (
+    1 << 20
+)  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
 MOST_WORDS = 512  # blocks of one input's words: with one each, sums of 8,192 words and 264 heads would take 3 GB
 
 
@@ -48,9 +50,16 @@ class UnitBlock:
         if self.batch.unit is None:
             return weights
         (unit,) = self.batch.unit
-        queries, keys = (ids[ids >= 0] for ids in (unit[self.rows], unit[self.of_tokens.columns]))  # without padding
-        weights, count = weights[..., : len(queries), : len(keys)], (queries - queries[0]).bincount()
-        to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(3, keys, weights)
+        queries, keys = (
+            ids[ids >= 0] for ids in (unit[self.rows], unit[self.of_tokens.columns])
+        )  # without padding
+        weights, count = (
+            weights[..., : len(queries), : len(keys)],
+            (queries - queries[0]).bincount(),
+        )
+        to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(
+            3, keys, weights
+        )
         summed = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
         mean: Tensor = summed.index_add_(2, queries - queries[0], to_units) / count[:, None]
         return mean
@@ -88,7 +97,10 @@ class UnitBlock:
         if self.of_tokens.value_norms is None:
             return None
         even = self._visible * self.of_tokens.value_norms[:, :, None]
-        return self.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)) * self.has_row[..., None]
+        return (
+            self.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT))
+            * self.has_row[..., None]
+        )
 
     @property
     def _visible(self) -> Tensor:
@@ -112,9 +124,14 @@ class Units:
         start, stop, _ = block.inputs.indices(len(self.batch))
         step = stop - start if self.batch.unit is None else 1
         most = block.weights.shape[2] if all_queries else max(1, CELLS // block.weights.shape[3])
-        return [self._parts(block, slice(i, i + step), i - start, most) for i in range(start, stop, step)]
+        return [
+            self._parts(block, slice(i, i + step), i - start, most)
+            for i in range(start, stop, step)
+        ]
 
-    def _parts(self, block: AttentionBlock, inputs: slice, first: int, most: int) -> list[UnitBlock]:
+    def _parts(
+        self, block: AttentionBlock, inputs: slice, first: int, most: int
+    ) -> list[UnitBlock]:
         """Split some inputs of a block, from its `first` on, into ranges of queries that cut no word in two."""
         places = slice(first, first + inputs.stop - inputs.start)
         norms = None if block.value_norms is None else block.value_norms[places]
@@ -125,11 +142,22 @@ class Units:
             starts = [unit.index(unit[start]) for start in starts]
         parts = []
         for rows in map(slice, starts, [*starts[1:], block.rows.stop]):
-            key = (inputs.start, inputs.stop, rows.start, rows.stop, block.columns.stop, id(block.visible))
+            key = (
+                inputs.start,
+                inputs.stop,
+                rows.start,
+                rows.stop,
+                block.columns.stop,
+                id(block.visible),
+            )
             if key not in self._cache:
                 visible = block.visible[inputs, rows, block.columns]
                 of_units = self.batch.under(visible, inputs, rows, block.columns)
-                self._cache[key] = block.visible, of_units, {}  # the mask is kept alive, so that its id stays its own
+                self._cache[key] = (
+                    block.visible,
+                    of_units,
+                    {},
+                )  # the mask is kept alive, so that its id stays its own
             parts.append(UnitBlock(of_tokens, self._cache[key][1], rows, self._cache[key][2]))
         return parts
 
@@ -149,17 +177,26 @@ class SumsOfBatch:
         for name, values in sums.items():
             if name not in self._sums:
                 shape = (self._count, *block.of_tokens.grid.shape, values.shape[-1])
-                self._sums[name] = torch.zeros(shape, dtype=exact(values.device), device=values.device)
+                self._sums[name] = torch.zeros(
+                    shape, dtype=exact(values.device), device=values.device
+                )
             head_sums = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
             if self._into is None:
                 head_sums[block.of_tokens.inputs] += values.sum(2, dtype=head_sums.dtype)
             else:
-                head_sums.index_add_(0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums))
+                head_sums.index_add_(
+                    0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums)
+                )
 
     def of_units(self) -> dict[str, FloatArray]:
         """Sums of each input or, by query, each word or block of words. Shape: each [unit, layer, head, column]."""
-        words = slice(0 if self._into is None else 1, None)  # before words, all queries that are none
-        return {name: sums[words].cpu().numpy().astype(np.float64, copy=False) for name, sums in self._sums.items()}
+        words = slice(
+            0 if self._into is None else 1, None
+        )  # before words, all queries that are none
+        return {
+            name: sums[words].cpu().numpy().astype(np.float64, copy=False)
+            for name, sums in self._sums.items()
+        }
 
 
 def exact(device: torch.device) -> torch.dtype:
@@ -173,9 +210,15 @@ class Targets:
 
     batch: EncodedBatch
     patterns: Sequence[Pattern]
-    helps: Sequence[Help] = ()  # of each input, for the pattern that only the model can tell; without, no query counts
-    only: Sequence[str] | None = None  # the patterns that count; None for all. For the others no query is eligible
-    by_query: bool = False  # whether the queries of the batch's single input are measured one by one
+    word_dependencies: Sequence[
+        WordDependencies
+    ] = ()  # of each input, for the pattern that only the model can tell; without, no query counts
+    only: Sequence[str] | None = (
+        None  # the patterns that count; None for all. For the others no query is eligible
+    )
+    by_query: bool = (
+        False  # whether the queries of the batch's single input are measured one by one
+    )
 
     @cached_property
     def units(self) -> Units:
@@ -195,8 +238,14 @@ class Targets:
         for mask in visible:
             if (key := mask.tobytes()) not in targets_by_mask:
                 tokens_seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
-                targets = self.of(self.batch.under(tokens_seen, slice(0, 1), queries, slice(0, tokens_seen.shape[2])))
-                targets_by_mask[key] = torch.cat([target.float() for target in targets]).cpu().numpy()
+                targets = self.of(
+                    self.batch.under(
+                        tokens_seen, slice(0, 1), queries, slice(0, tokens_seen.shape[2])
+                    )
+                )
+                targets_by_mask[key] = (
+                    torch.cat([target.float() for target in targets]).cpu().numpy()
+                )
         return tuple(targets_by_mask[mask.tobytes()] for mask in visible)
 
     def of(self, batch: EncodedBatch) -> list[Tensor]:
@@ -212,9 +261,15 @@ class Targets:
             elif pattern.target is None:
                 matrix = self._helpers(batch)
             else:
-                matrix = pattern.target(batch) if pattern in ALL_PATTERNS else _call_user_pattern(pattern, batch)
+                matrix = (
+                    pattern.target(batch)
+                    if pattern in ALL_PATTERNS
+                    else _call_user_pattern(pattern, batch)
+                )
             if batch.visible is not None:
-                matrix = matrix & batch.visible if matrix.dtype == torch.bool else matrix * batch.visible
+                matrix = (
+                    matrix & batch.visible if matrix.dtype == torch.bool else matrix * batch.visible
+                )
             if pattern.even:
                 keys = matrix != 0
                 matrix = keys / keys.sum(-1, keepdim=True).clip(1)
@@ -225,13 +280,21 @@ class Targets:
         """The target of `predictive`, from the help that the model measured."""
         targets = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
         queries, keys = (range(batch.word.shape[1])[units] for units in (batch.queries, batch.keys))
-        help_of = {id(encoded): word_help for encoded, word_help in zip(self.batch.inputs, self.helps, strict=False)}
+        help_of = {
+            id(encoded): word_help
+            for encoded, word_help in zip(self.batch.inputs, self.word_dependencies, strict=False)
+        }
         for row, encoded in zip(targets, batch.inputs, strict=True):
             if id(encoded) in help_of:
-                places, shares = np.array(help_of[id(encoded)].places, int), help_of[id(encoded)].shares
-                asks, helps = ((places >= units.start) & (places < units.stop) for units in (queries, keys))
-                cells = np.ix_(places[asks] - queries.start, places[helps] - keys.start)
-                row[cells] = torch.from_numpy(shares[np.ix_(asks, helps)]).to(row)
+                places, shares = (
+                    np.array(help_of[id(encoded)].places, int),
+                    help_of[id(encoded)].shares,
+                )
+                asks, helpers = (
+                    (places >= units.start) & (places < units.stop) for units in (queries, keys)
+                )
+                cells = np.ix_(places[asks] - queries.start, places[helpers] - keys.start)
+                row[cells] = torch.from_numpy(shares[np.ix_(asks, helpers)]).to(row)
         return targets
 
 
@@ -241,23 +304,38 @@ def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     Raises: OptionError if it is no target of this batch.
     """
     assert pattern.target is not None
-    remedy, every_unit = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1", slice(None)
+    remedy, every_unit = (
+        "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1",
+        slice(None),
+    )
     visible = None
     if batch.visible is not None:
         visible = torch.zeros_like(batch.word)[:, :, None] & batch.word[:, None]
         visible[:, batch.queries, batch.keys] = batch.visible
     try:
-        matrix = pattern.target(replace(batch, queries=every_unit, keys=every_unit, visible=visible))
+        matrix = pattern.target(
+            replace(batch, queries=every_unit, keys=every_unit, visible=visible)
+        )
     except Exception as error:
         if isinstance(error, AttnscanError) or out_of_memory(error):
             raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise OptionError(f"the function of pattern '{pattern.id}' fails: {reason}", remedy) from error
+        raise OptionError(
+            f"the function of pattern '{pattern.id}' fails: {reason}", remedy
+        ) from error
     shape = [*batch.word.shape, batch.word.shape[1]]
     if not isinstance(matrix, Tensor) or list(matrix.shape) != shape:
-        received = f"target of shape {list(matrix.shape)}" if isinstance(matrix, Tensor) else type(matrix).__name__
-        raise OptionError(f"pattern '{pattern.id}' gives a {received}, not one of shape {shape}", remedy)
-    target = matrix.to(batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32)
+        received = (
+            f"target of shape {list(matrix.shape)}"
+            if isinstance(matrix, Tensor)
+            else type(matrix).__name__
+        )
+        raise OptionError(
+            f"pattern '{pattern.id}' gives a {received}, not one of shape {shape}", remedy
+        )
+    target = matrix.to(
+        batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32
+    )
     if not ((target >= 0) & (target <= 1)).all():
         raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)
     return target[:, batch.queries, batch.keys]

@@ -43,7 +43,9 @@ def app_of(session: Session, token: str) -> Starlette:
     """Make the application that answers requests by a session. A bug of ours is logged."""
 
     async def work(function: Callable[..., bytes], *arguments: Any) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(session.worker, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(
+            session.worker, function, *arguments
+        )
 
     async def page(request: Request) -> Response:
         model = request.query_params.get("model", "0")
@@ -54,7 +56,9 @@ def app_of(session: Session, token: str) -> Starlette:
     async def answer(request: Request) -> Response:
         length = request.headers.get("content-length", "")  # the server holds bodies to it
         if not length.isdecimal() or int(length) > MOST_BODY:
-            raise HTTPException(413, f"a question may have {MOST_BODY >> 10} KiB: shorten the input")
+            raise HTTPException(
+                413, f"a question may have {MOST_BODY >> 10} KiB: shorten the input"
+            )
         question = question_of(await request.body(), len(session.models))
         return Response(await work(session.answer, question), media_type=_JSON)
 
@@ -64,19 +68,29 @@ def app_of(session: Session, token: str) -> Starlette:
 
     async def offline(request: Request) -> Response:
         saved = {"content-disposition": 'attachment; filename="attnscan.html"'}
-        return Response(await work(session.page, request.path_params["id"]), headers=saved, media_type=_HTML)
+        return Response(
+            await work(session.page, request.path_params["id"]), headers=saved, media_type=_HTML
+        )
 
-    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def guard(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
         try:
             ours = _is_ours(request)
-            response = await call_next(request) if ours else _refusal(403, "only attnscan's own page may ask")
+            response = (
+                await call_next(request)
+                if ours
+                else _refusal(403, "only attnscan's own page may ask")
+            )
         except Exception as error:
             if out_of_memory(error):
                 response = _refusal(422, "memory ran out; ask about a shorter input")
             else:
                 if not isinstance(error, ClientDisconnect):
                     LOG.error("a bug of attnscan", exc_info=error)
-                response = _refusal(500, "attnscan failed: the terminal that started it shows the error")
+                response = _refusal(
+                    500, "attnscan failed: the terminal that started it shows the error"
+                )
         response.headers.update(_FOR_ALL)
         return response
 
@@ -90,11 +104,15 @@ def app_of(session: Session, token: str) -> Starlette:
         routes=[Mount(f"/{token}", routes=addresses)],
         middleware=[
             Middleware(BaseHTTPMiddleware, dispatch=guard),
-            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False),
+            Middleware(
+                TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False
+            ),
         ],
         exception_handlers={
             HTTPException: lambda _, error: _refusal(error.status_code, error.detail),
-            TooLongError: lambda _, error: _refusal(422, f"{error.what}: shorten it"),  # there is no option to pass
+            TooLongError: lambda _, error: _refusal(
+                422, f"{error.what}: shorten it"
+            ),  # there is no option to pass
             AttnscanError: lambda _, error: _refusal(422, str(error)),
         },
     )
@@ -106,7 +124,9 @@ def _is_ours(request: Request) -> bool:
     origins, sites = set(headers.getlist("origin")), set(headers.getlist("sec-fetch-site"))
     mode = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
     opens_a_tab = request.method == "GET" and mode == ("navigate", "document")
-    return origins <= {f"http://{headers.get('host')}"} and (sites <= {"same-origin", "none"} or opens_a_tab)
+    return origins <= {f"http://{headers.get('host')}"} and (
+        sites <= {"same-origin", "none"} or opens_a_tab
+    )
 
 
 def _refusal(status: int, reason: str) -> Response:
@@ -119,16 +139,29 @@ def listening(port: int | None) -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port or 0))
     except OSError as error:
-        reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be served: {error.strerror or error}"
-        raise OutputError(f"port {port} {reason}", "choose another, or leave out --port for a free one") from None
+        reason = (
+            "is in use"
+            if error.errno == errno.EADDRINUSE
+            else f"cannot be served: {error.strerror or error}"
+        )
+        raise OutputError(
+            f"port {port} {reason}", "choose another, or leave out --port for a free one"
+        ) from None
 
 
 @contextmanager
 def served(app: Starlette, listener: socket.socket) -> Iterator[threading.Thread]:
     """Serve, in a thread of its own, which ends with its connections."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send is no news
-    settings: Any = {"lifespan": "off", "log_config": None, "server_header": False, "timeout_graceful_shutdown": 0}
-    server = uvicorn.Server(uvicorn.Config(app, **settings, limit_concurrency=64))  # beyond, 503, and a page asks again
+    settings: Any = {
+        "lifespan": "off",
+        "log_config": None,
+        "server_header": False,
+        "timeout_graceful_shutdown": 0,
+    }
+    server = uvicorn.Server(
+        uvicorn.Config(app, **settings, limit_concurrency=64)
+    )  # beyond, 503, and a page asks again
     ended = threading.Event()
 
     def run() -> None:
@@ -143,4 +176,6 @@ def served(app: Starlette, listener: socket.socket) -> Iterator[threading.Thread
         yield thread
     finally:
         server.should_exit = server.force_exit = True
-        ended.wait(5)  # Python 3.11 takes a thread for ended once Ctrl-C has come while it was joined
+        ended.wait(
+            5
+        )  # Python 3.11 takes a thread for ended once Ctrl-C has come while it was joined

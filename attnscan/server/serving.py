@@ -8,7 +8,7 @@ from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
-from attnscan.api.arguments import Call, open_models, read_alignments, split_kinds
+from attnscan.api.arguments import LibraryCall, open_models, read_alignments, split_kinds
 from attnscan.errors import needs
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.scan.options import OnProgress, note_inputs, progress_of
@@ -49,9 +49,16 @@ def serve(
             import_module(package)
     pair, links = Pair(*(_FIRST if a is None else (a, b))), options.get("alignments")
     texts: list[Any] = list(pair.sentences)
-    models: list[dict[str, Any]] = [{}, *([{"model": against, "tokenizer": None}] if against is not None else [])]
+    models: list[dict[str, Any]] = [
+        {},
+        *([{"model": against, "tokenizer": None}] if against is not None else []),
+    ]
     kinds = split_kinds({"predictive": "off", **options})
-    calls = [Call("serve", {**kind, **model}, *texts, many=False) for model in models for kind in kinds]
+    calls = [
+        LibraryCall("serve", {**kind, **model}, *texts, many=False)
+        for model in models
+        for kind in kinds
+    ]
     paired = None if links is None else read_alignments(links).of_one(pair)
     from attnscan.server.app import app_of, listening, served
 
@@ -61,11 +68,17 @@ def serve(
         from attnscan.server.session import Loaded, Question, Session
 
         several = len(kinds)
-        loaded = [Loaded.of(*scanners[i : i + several], links=paired) for i in range(0, len(scanners), several)]
+        loaded = [
+            Loaded.of(*scanners[i : i + several], links=paired)
+            for i in range(0, len(scanners), several)
+        ]
         attention: Any = calls[0].options.attention if several > 1 else ""
         session = Session(loaded, Question(a=pair.a, b=pair.b, attention=attention))
         progress_of(options.get("progress"))("answering the first question", None, None)
-        signatures = [session.trial(session.first_of(number)).result.signature for number in range(len(loaded))]
+        signatures = [
+            session.trial(session.first_of(number)).result.signature
+            for number in range(len(loaded))
+        ]
         note_inputs(signatures, length=scanners[0].loaded.limit, dtype=calls[0].options.dtype)
         stack.callback(session.worker.shutdown, wait=False, cancel_futures=True)
         token = token_urlsafe(24)

@@ -36,9 +36,13 @@ class Question(BaseModel):
     hidden: list[Annotated[int, Field(ge=0, le=65_535)]] = Field(default=[], max_length=_MOST)
     positions: Positions = "kept"
     segments: Segments = "kept"
-    off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field(default=[], max_length=_MOST)
+    off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field(
+        default=[], max_length=_MOST
+    )
     model: int = Field(default=0, ge=0)  # which of those that are loaded
-    attention: Literal["", "encoder", "decoder", "cross"] = ""  # of an encoder-decoder, where the server has several
+    attention: Literal["", "encoder", "decoder", "cross"] = (
+        ""  # of an encoder-decoder, where the server has several
+    )
 
     @property
     def pair(self) -> Pair:
@@ -91,7 +95,9 @@ class Loaded:
     @classmethod
     def of(cls, *scanners: Scanner, links: Pair | None = None) -> Self:
         """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
-        kinds: dict[str, Trials] = {scanner.options.attention: Trials(scanner) for scanner in scanners}
+        kinds: dict[str, Trials] = {
+            scanner.options.attention: Trials(scanner) for scanner in scanners
+        }
         return cls(scanners[0].signature().title, kinds, links)
 
     def run(self, question: Question) -> Trial:
@@ -103,7 +109,9 @@ class Loaded:
             pair = pair.source  # B is a target
         if self.links is not None and question.attention in ("cross", ""):
             pair = copy_links(pair, self.links)
-        return (self.kinds.get(question.attention) or next(iter(self.kinds.values()))).run(pair, question.change)
+        return (self.kinds.get(question.attention) or next(iter(self.kinds.values()))).run(
+            pair, question.change
+        )
 
 
 class Session:
@@ -129,7 +137,9 @@ class Session:
     def _answer(self, question: Question) -> dict[str, Any]:
         """What a page takes for an answer, with its question. Raises: as `trial`."""
         trial = self.trial(question)
-        return answer_of(trial.result, question.id, trial.tokens, trial.predictions) | {"question": question.as_json()}
+        return answer_of(trial.result, question.id, trial.tokens, trial.predictions) | {
+            "question": question.as_json()
+        }
 
     def first_of(self, model: int) -> Question:
         """The question that everything begins with, to one of the models."""
@@ -142,9 +152,13 @@ class Session:
         live = self._answer(question) | {
             "model": model,
             "models": [plain(loaded.title) for loaded in self.models],
-            "available": [{change: plain(reason) for change, reason in of.items()} for of in reasons],
+            "available": [
+                {change: plain(reason) for change, reason in of.items()} for of in reasons
+            ],
         }
-        return live_page(self.trial(question).result, live, tuple(self.models[model].kinds)).encode()
+        return live_page(
+            self.trial(question).result, live, tuple(self.models[model].kinds)
+        ).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""

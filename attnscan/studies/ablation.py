@@ -18,15 +18,15 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedBatch, batches, collate
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.running import check_finite, side_by_side
-from attnscan.model.tap import Tap
+from attnscan.model.running import check_finite, parallel_map
+from attnscan.model.tap import AttentionTap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.scan.local import OnBad, batches_of, finish_scan, scan, sums_over
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, half, no_pair
+from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.units import exact
 from attnscan.studies.losses import QUANTITIES, Loss, measures_of
@@ -34,11 +34,16 @@ from attnscan.studies.losses import QUANTITIES, Loss, measures_of
 _MEASURES = 1  # the half of the pairs by which no set was chosen
 _ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
 _MORE = "give more pairs, or name heads with --heads"
-Piece = tuple[list[EncodedInput], EncodedBatch, range]  # a batch, and the sets without which it is run at once
+Piece = tuple[
+    list[EncodedInput], EncodedBatch, range
+]  # a batch, and the sets without which it is run at once
 
 
 def ablate(
-    scanner: Scanner, read: Callable[[], Iterator[Record]], request: AblationRequest, on_bad: OnBad | None = None
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    request: AblationRequest,
+    on_bad: OnBad | None = None,
 ) -> Ablation:
     """Measure what each requested set of heads is worth to the model.
 
@@ -62,9 +67,13 @@ def ablate(
 
     means = _means(words, measured(), on_bad) if request.replace == "mean" else None
     distinct = list(
-        dict.fromkeys([(), *chain.from_iterable((head_set.heads, *head_set.controls) for head_set in sets)])
+        dict.fromkeys(
+            [(), *chain.from_iterable((head_set.heads, *head_set.controls) for head_set in sets)]
+        )
     )
-    off = torch.tensor([[head in heads for head in grid] for heads in distinct]).view(-1, *grid.shape)
+    off = torch.tensor([[head in heads for head in grid] for heads in distinct]).view(
+        -1, *grid.shape
+    )
     parts: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in losses]
     window, all_seen = list[EncodedInput](), seen
     for batch, now in batches_of(words, measured(), on_bad, seen):
@@ -96,8 +105,11 @@ def ablate(
 
 
 def requested_sets(
-    scanner: Scanner, read: Callable[[], Iterator[Record]], request: AblationRequest, on_bad: OnBad | None = None
-) -> tuple[list[HeadSet], str, Seen]:
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    request: AblationRequest,
+    on_bad: OnBad | None = None,
+) -> tuple[list[HeadSet], str, ScanProgress]:
     """The sets of heads that a request describes with their controls, how they were chosen, and what was read for that.
 
     Raises: SelectionError if a head is not there; InputError if no pair is in the half that chooses.
@@ -105,33 +117,65 @@ def requested_sets(
     options, grid, top = scanner.options, scanner.grid(), request.top
     if request.names_heads:
         text = request.heads or "all"
-        by_name = {head.name: [head] for head in grid.select(text)} if request.each else {text: grid.select(text)}
-        sets = [with_controls(name, heads, grid, request.draws, options.seed) for name, heads in by_name.items()]
-        return sets, "by name", Seen()
+        by_name = (
+            {head.name: [head] for head in grid.select(text)}
+            if request.each
+            else {text: grid.select(text)}
+        )
+        sets = [
+            with_controls(name, heads, grid, request.draws, options.seed)
+            for name, heads in by_name.items()
+        ]
+        return sets, "by name", ScanProgress()
     choosing = (record for record in read() if half(record.pair, options.seed) != _MEASURES)
     state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
     if state.seen.read == state.seen.skipped:
         raise InputError("one half of the pairs chooses the heads, and no pair fell into it", _MORE)
-    scores, sets, among_words = finish_scan(scanner, state, "labels: ").scores, [], options.reading.among_words
+    scores, sets, among_words = (
+        finish_scan(scanner, state, "labels: ").scores,
+        [],
+        options.reading.among_words,
+    )
     table, patterns = scores.table(among_words), [*scores.patterns, ""]
     follows = followed(scores.scored, table, options.threshold, among_words=among_words).ravel()
     labels, rests = np.array(patterns)[follows], resting_on(table, scores.patterns).ravel()
-    for pattern in (candidate.id for candidate in options.patterns if candidate.target or options.predictive != "off"):
+    for pattern in (
+        candidate.id
+        for candidate in options.patterns
+        if candidate.target or options.predictive != "off"
+    ):
         p = patterns.index(pattern)
         above = np.fmax(table.above_chance[..., p].ravel(), 0)  # 0 for NaN
         best = np.argsort(-above, kind="stable")[:top]
-        numbers = best[above[best] > _ROUNDING] if top is not None else np.flatnonzero((follows == p) | (rests == p))
+        numbers = (
+            best[above[best] > _ROUNDING]
+            if top is not None
+            else np.flatnonzero((follows == p) | (rests == p))
+        )
         # Heads that follow another pattern do work, and are no controls
-        barred = [head for head, label in zip(grid, labels, strict=True) if label not in (pattern, *RESTING, "")]
+        barred = [
+            head
+            for head, label in zip(grid, labels, strict=True)
+            if label not in (pattern, *RESTING, "")
+        ]
         if not request.patterns or pattern in request.patterns:
             heads = [grid[number] for number in numbers]
             sets.append(with_controls(pattern, heads, grid, request.draws, options.seed, barred))
-    by = f"label, {options.threshold:g} above chance" if top is None else f"the {top} most above chance"
+    by = (
+        f"label, {options.threshold:g} above chance"
+        if top is None
+        else f"the {top} most above chance"
+    )
     return sets, by, state.seen
 
 
 def with_controls(
-    name: str, heads: Sequence[Head], grid: Grid, draws: int, seed: int, barred: Collection[Head] = ()
+    name: str,
+    heads: Sequence[Head],
+    grid: Grid,
+    draws: int,
+    seed: int,
+    barred: Collection[Head] = (),
 ) -> HeadSet:
     """A set of heads, and its controls: distinct sets of as many heads of each layer, not of the set nor `barred`.
 
@@ -142,19 +186,36 @@ def with_controls(
     ((Head(1-1),), (Head(1-2),))
     """
     chosen, in_all = tuple(sorted(heads)), list[Head]()
-    pools: list[tuple[list[Head], int]] = []  # of each layer, heads, and how many of them a control takes
+    pools: list[
+        tuple[list[Head], int]
+    ] = []  # of each layer, heads, and how many of them a control takes
     for layer in dict.fromkeys(head.layer for head in chosen):
         of_layer = [head for head in chosen if head.layer == layer]
-        others = [head for head in grid.layer_of(of_layer[0]) if head not in of_layer and head not in barred]
+        others = [
+            head
+            for head in grid.layer_of(of_layer[0])
+            if head not in of_layer and head not in barred
+        ]
         has_enough = len(others) >= len(of_layer)
         in_all += [] if has_enough else others
-        pools.append((others, len(of_layer)) if has_enough else (of_layer, len(of_layer) - len(others)))
-    possible, controls = math.prod(math.comb(len(pool), count) for pool, count in pools), set[tuple[Head, ...]]()
+        pools.append(
+            (others, len(of_layer)) if has_enough else (of_layer, len(of_layer) - len(others))
+        )
+    possible, controls = (
+        math.prod(math.comb(len(pool), count) for pool, count in pools),
+        set[tuple[Head, ...]](),
+    )
     rng = np.random.default_rng([seed, *chain.from_iterable(head.place for head in chosen)])
     while len(controls) < min(draws, possible):  # one that was drawn before is drawn again
-        picks = ([pool[place] for place in rng.permutation(len(pool))[:count]] for pool, count in pools)
+        picks = (
+            [pool[place] for place in rng.permutation(len(pool))[:count]] for pool, count in pools
+        )
         controls.add(tuple(sorted(chain(in_all, *picks))))
-    return HeadSet(name, chosen) if chosen in controls else HeadSet(name, chosen, tuple(sorted(controls)), possible)
+    return (
+        HeadSet(name, chosen)
+        if chosen in controls
+        else HeadSet(name, chosen, tuple(sorted(controls)), possible)
+    )
 
 
 def _lost(
@@ -165,16 +226,32 @@ def _lost(
     Shape: `off` [set, layer, head], bool, first that of the intact model; `means` [layer, head, dimension] ->
     [pair, quantity, set], [pair, quantity].
     """
-    loaded, probes, tap = scanner.loaded, loss.questions(inputs), Tap(loss.encoder, kind=scanner.options.kind)
-    room, off, pieces = loaded.room(scanner.options.batch_tokens), off.to(loaded.device), list[Piece]()
-    for batch in batches([replace(probe.input, number=at) for at, probe in enumerate(probes)], room):
+    loaded, probes, tap = (
+        scanner.loaded,
+        loss.questions(inputs),
+        AttentionTap(loss.encoder, kind=scanner.options.kind),
+    )
+    room, off, pieces = (
+        loaded.room(scanner.options.batch_tokens),
+        off.to(loaded.device),
+        list[Piece](),
+    )
+    for batch in batches(
+        [replace(probe.input, number=at) for at, probe in enumerate(probes)], room
+    ):
         of_batch = collate(batch, loaded.pad_id).to(loaded.device)
         at_once = max(1, room // (len(batch) * len(batch[0].tokens)))
-        pieces += [(batch, of_batch, range(len(off))[at : at + at_once]) for at in range(0, len(off), at_once)]
+        pieces += [
+            (batch, of_batch, range(len(off))[at : at + at_once])
+            for at in range(0, len(off), at_once)
+        ]
 
     def answer(piece: Piece) -> Tensor:
         batch, of_batch, sets = piece
-        repeated = {name: values.repeat_interleave(len(sets), 0) for name, values in of_batch.model_inputs.items()}
+        repeated = {
+            name: values.repeat_interleave(len(sets), 0)
+            for name, values in of_batch.model_inputs.items()
+        }
         is_off = off[sets.start : sets.stop].repeat(len(batch), 1, 1)
 
         def switch(layer: int, output: Tensor) -> None:
@@ -188,9 +265,15 @@ def _lost(
 
     quantities, answers = QUANTITIES[loss.name], list[Tensor]()
     longest = max((len(encoded.tokens) for encoded in inputs), default=1)
-    sums, counts = np.zeros((len(inputs), len(quantities), len(off))), np.zeros((len(inputs), len(quantities)))
+    sums, counts = (
+        np.zeros((len(inputs), len(quantities), len(off))),
+        np.zeros((len(inputs), len(quantities))),
+    )
     doing = f"{quantities[0].name}: {len(off) - 1} sets of heads switched off in turn"
-    with tap, closing(side_by_side(scanner.workers(len(pieces), longest), pieces, answer)) as answered:
+    with (
+        tap,
+        closing(parallel_map(scanner.workers(len(pieces), longest), pieces, answer)) as answered,
+    ):
         for done, ((batch, _, sets), some) in enumerate(answered, 1):
             scanner.tell(doing, done, len(pieces))
             answers.append(some)
@@ -209,10 +292,13 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     def sum_outputs(inputs: Sequence[EncodedInput]) -> dict[str, Tensor]:
         device, of_layers = scanner.loaded.device, list[Tensor]()
         word = pad_sequence(
-            [torch.tensor(encoded.sentence[encoded.source :]) >= 0 for encoded in inputs], batch_first=True
+            [torch.tensor(encoded.sentence[encoded.source :]) >= 0 for encoded in inputs],
+            batch_first=True,
         ).to(device)
         model_inputs = collate(inputs, scanner.loaded.pad_id).to(device).model_inputs
-        scanner.tap.output(model_inputs, lambda _, out: of_layers.append(out[word].to(exact(device)).sum(0)))
+        scanner.tap.output(
+            model_inputs, lambda _, out: of_layers.append(out[word].to(exact(device)).sum(0))
+        )
         return {"output": torch.stack(of_layers), "words": word.sum()}
 
     total, _ = sums_over(scanner, records, sum_outputs, "heads' mean output over pairs", on_bad)

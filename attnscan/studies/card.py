@@ -29,23 +29,39 @@ _FEWEST = 5  # eligible words of an example
 
 
 def cards(
-    scanner: Scanner, records: Iterable[Record], ranking: HeadScores, heads: Sequence[Head], on_bad: OnBad | None = None
+    scanner: Scanner,
+    records: Iterable[Record],
+    ranking: HeadScores,
+    heads: Sequence[Head],
+    on_bad: OnBad | None = None,
 ) -> tuple[Card, ...]:
     """Make the cards of some heads of a ranking. Raises: InputError if there is no pair that can be read."""
-    scanner, names = scanner.exact().with_options(labelled=True), [main_kind_of(ranking, head) for head in heads]
+    scanner, names = (
+        scanner.exact().with_options(labelled=True),
+        [main_kind_of(ranking, head) for head in heads],
+    )
     if "predictive" not in names:
         scanner.measure = None
     batches = batches_of(scanner, islice(records, LOOKED_AT), on_bad)
-    inputs = sorted((encoded for batch, _ in batches for encoded in batch), key=lambda encoded: encoded.number)
+    inputs = sorted(
+        (encoded for batch, _ in batches for encoded in batch), key=lambda encoded: encoded.number
+    )
     if not inputs:
         raise no_pair("to look at")
     readable = [Record(encoded.known_pair, "a pair") for encoded in inputs]
-    explained = explain(scanner, readable[:EXPLAINED_BY], heads, labels=ranking.labels, neurons=False)
-    similarity, columns = similar(scanner, readable), [explained.names.index(name) for name in names]
+    explained = explain(
+        scanner, readable[:EXPLAINED_BY], heads, labels=ranking.labels, neurons=False
+    )
+    similarity, columns = (
+        similar(scanner, readable),
+        [explained.names.index(name) for name in names],
+    )
     cells, room, examples = list[pd.DataFrame](), _LINKED, [list[Example]() for _ in heads]
     for done, encoded in enumerate(inputs, 1):
         attention, sums = _look(scanner, encoded)
-        shares = np.stack([attention.weights.mean((0, 1)), *(attention.weights[head.place] for head in heads)])
+        shares = np.stack(
+            [attention.weights.mean((0, 1)), *(attention.weights[head.place] for head in heads)]
+        )
         if not cells or shares.size <= room:
             cells.append(_cells(attention, shares))
             room -= shares.size
@@ -54,27 +70,45 @@ def cards(
             if n >= _FEWEST:
                 row, key = divmod(int((shares[1 + number] - shares[0]).argmax()), shares.shape[2])
                 examples[number].append(
-                    Example(weight / n, attention.rows[row], key, encoded.units, encoded.known_pair.texts)
+                    Example(
+                        weight / n,
+                        attention.rows[row],
+                        key,
+                        encoded.units,
+                        encoded.known_pair.texts,
+                    )
                 )
         scanner.tell("looking at heads, by pairs", done, len(inputs))
     links, results = _links(cells, len(heads)), []
     for number, head in enumerate(heads):
         place = ranking.grid.index(head)
         nearest = similarity.nearest(place, _ALIKE)
-        alike = tuple((ranking.grid[index], float(similarity.divergence[place, index])) for index in nearest)
+        alike = tuple(
+            (ranking.grid[index], float(similarity.divergence[place, index])) for index in nearest
+        )
         best = sorted(examples[number], key=lambda example: -example.share)[:_EXAMPLES]
         causes = explained.row(head, names[number])
-        results.append(Card(head, ranking, names[number], links[number], tuple(best), alike, causes, len(inputs)))
+        results.append(
+            Card(
+                head, ranking, names[number], links[number], tuple(best), alike, causes, len(inputs)
+            )
+        )
     return tuple(results)
 
 
 def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str, FloatArray]]:
     """One input's attention by words, of a long one some spread over it, and what it adds to each number."""
-    unit, sentence, reading = np.array(encoded.unit), np.array(encoded.unit_sentence), scanner.options.reading
+    unit, sentence, reading = (
+        np.array(encoded.unit),
+        np.array(encoded.unit_sentence),
+        scanner.options.reading,
+    )
     words = np.flatnonzero((sentence >= 0) & (np.arange(len(sentence)) >= unit[encoded.source]))
     words = words[:: -(-len(words) * len(scanner.grid()) * len(unit) // _WEIGHTS)]
-    keeper = AttentionKeeper(chosen=Chosen(scanner.grid(), tuple(np.flatnonzero(np.isin(unit, words)).tolist())))
-    sums = scanner.score([encoded], scanner.helps([encoded]), [keeper])
+    keeper = AttentionKeeper(
+        chosen=Chosen(scanner.grid(), tuple(np.flatnonzero(np.isin(unit, words)).tolist()))
+    )
+    sums = scanner.score([encoded], scanner.word_dependencies([encoded]), [keeper])
     attention = keeper.attention(encoded).in_words(encoded.units)
     return attention.among_words if reading.among_words else attention, columns_of(sums, reading)
 

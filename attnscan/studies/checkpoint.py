@@ -19,10 +19,19 @@ def examine(scanner: Scanner) -> Checkpoint:
     """Run a checkpoint. Raises: CaptureError if its attention cannot be read."""
     loaded, encoded, grid = scanner.loaded, scanner.encode(_PROBE), scanner.grid()
     inputs, sums = encoded.model_inputs, scanner.score([encoded])
-    flat = {name: [0] * len(ids) if name == "token_type_ids" else ids for name, ids in inputs.items()}
+    flat = {
+        name: [0] * len(ids) if name == "token_type_ids" else ids for name, ids in inputs.items()
+    }
     of_flat = scanner.score([replace(encoded, model_inputs=flat)])
-    without = {name: reason for name, reason in losses_of(loaded, MEASURES, 0, {}).items() if isinstance(reason, str)}
-    letters = [token if at < 0 else "AB"[at] for token, at in zip(encoded.tokens, encoded.sentence, strict=True)]
+    without = {
+        name: reason
+        for name, reason in losses_of(loaded, MEASURES, 0, {}).items()
+        if isinstance(reason, str)
+    }
+    letters = [
+        token if at < 0 else "AB"[at]
+        for token, at in zip(encoded.tokens, encoded.sentence, strict=True)
+    ]
     runs = groupby(zip(letters, encoded.sentence, strict=True))
     facts = {
         "family": str(loaded.model.config.model_type),
@@ -31,16 +40,22 @@ def examine(scanner: Scanner) -> Checkpoint:
         "heads": grid.shape[1],
         **({"attention_in": grid.layers} if grid.layers else {}),
         "read_by": scanner.signature().read_by,
-        "template": " ".join(letter for (letter, at), run in runs for _ in (run if at < 0 else "1")),
+        "template": " ".join(
+            letter for (letter, at), run in runs for _ in (run if at < 0 else "1")
+        ),
         "longest_input": loaded.limit if loaded.limit < NO_LIMIT else None,
-        "segment_ids": not np.allclose(of_flat["every_key.weight"], sums["every_key.weight"], atol=1e-6),
+        "segment_ids": not np.allclose(
+            of_flat["every_key.weight"], sums["every_key.weight"], atol=1e-6
+        ),
         "mask_token": loaded.tokenizer.mask_token,
         "masked_lm_head": loaded.masked_lm is not None,
         "next_sentence_head": "next-sentence" not in without,
         "classifier_head": "classifier" not in without,
     }
     not_scored = {}
-    for pattern, n in zip(scanner.options.patterns, np.moveaxis(sums["every_key.n"], -1, 0), strict=True):
+    for pattern, n in zip(
+        scanner.options.patterns, np.moveaxis(sums["every_key.n"], -1, 0), strict=True
+    ):
         if pattern.target is None and scanner.measure is None:
             not_scored[pattern.id] = scanner.why_no_measure
         elif pattern.target is not None and not n.any():
@@ -52,4 +67,6 @@ def examine(scanner: Scanner) -> Checkpoint:
                 else "the tokenizer does not write the same word alike"
             )
     patterns = {pattern.id: not_scored.get(pattern.id) for pattern in scanner.options.patterns}
-    return Checkpoint(loaded.source.name, facts, patterns, {name: without.get(name) for name in MEASURES})
+    return Checkpoint(
+        loaded.source.name, facts, patterns, {name: without.get(name) for name in MEASURES}
+    )

@@ -19,11 +19,11 @@ from attnscan.model.running import check_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import LEAST, QUERIES, WITHIN, Match, Reading
+from attnscan.results.terms import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, AttentionView, Match
 from attnscan.scan.local import OnBad, draw_numbers, skip, sums_over
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, labels_by, no_pair
-from attnscan.scoring.blocks import Blocks, error, ratio, residuals
+from attnscan.scan.state import ScanProgress, labels_by, no_pair
+from attnscan.scoring.blocks import PairSums, error, ratio, residuals
 from attnscan.scoring.units import LEAST_LEFT
 
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -33,18 +33,18 @@ def similar(
     scanner: Scanner,
     records: Iterable[Record],
     queries: int = QUERIES,
-    within: float = WITHIN,
+    within: float = MAX_DIVERGENCE,
     on_bad: OnBad | None = None,
 ) -> Similarity:
     """Compare all heads by at most `queries` words of each pair. Raises: InputError if there is no pair."""
     scanner = scanner.exact().with_options(labelled=True)
 
-    def compare_heads(inputs: Sequence[EncodedInput]) -> Blocks:
+    def compare_heads(inputs: Sequence[EncodedInput]) -> PairSums:
         keeper = RowKeeper(inputs, queries, scanner.options.seed, scanner.options.reading)
         sums = scanner.score(inputs, observers=[keeper])
         sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
         sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
-        return Blocks.of([encoded.known_pair.key for encoded in inputs], sums)
+        return PairSums.of([encoded.known_pair.key for encoded in inputs], sums)
 
     total, seen = sums_over(scanner, records, compare_heads, "comparing heads by pairs", on_bad)
     if total is None or not total.sums["queries"].any():
@@ -67,14 +67,15 @@ def compare(
     records: Iterable[Record],
     match: Match = "place",
     on_bad: OnBad | None = None,
-    least: float = LEAST,
+    least: float = MIN_DIFFERENCE,
 ) -> Comparison:
     """Compare two models on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
     a, b = (
-        scanner.with_options(labelled=True).exact().changed(relation=relation) for scanner in (scanner_a, scanner_b)
+        scanner.with_options(labelled=True).exact().replace(relation=relation)
+        for scanner in (scanner_a, scanner_b)
     )
-    options, skipped, nearest = a.options, Seen(), match == "nearest"
+    options, skipped, nearest = a.options, ScanProgress(), match == "nearest"
 
     def read_by_b() -> Iterator[Record]:
         nonlocal skipped
@@ -87,22 +88,27 @@ def compare(
             (encoded,) = b.encode_all([record.pair])
             if isinstance(encoded, InputError):
                 skip(record, encoded, b.options, on_bad)
-                skipped = skipped.and_then(record, options, skipped=True)
+                skipped = skipped.add(record, options, skipped=True)
             else:
                 yield record
 
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
         sums, keepers = dict[str, Any](), list[RowKeeper]()
         for model, scanner in zip("ab", (a, b), strict=True):
-            tokenized = inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
-            keepers += [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
+            tokenized = (
+                inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
+            )
+            keepers += (
+                [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
+            )
             sums |= {
-                f"{model}.{name}": values for name, values in scanner.score(tokenized, observers=keepers[-1:]).items()
+                f"{model}.{name}": values
+                for name, values in scanner.score(tokenized, observers=keepers[-1:]).items()
             }
         of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]
         return {
-            "blocks": Blocks.of([encoded.known_pair.key for encoded in inputs], sums),
+            "blocks": PairSums.of([encoded.known_pair.key for encoded in inputs], sums),
             "apart": sum(apart),
             "queries": sum(map(len, keepers[0].queries)) if nearest else 0,
         }
@@ -112,7 +118,9 @@ def compare(
         raise no_pair("that both models read")
     labels = []
     for model, scanner in zip("ab", (a, b), strict=True):
-        sums = {name[2:]: values for name, values in total["blocks"].sums.items() if name[0] == model}
+        sums = {
+            name[2:]: values for name, values in total["blocks"].sums.items() if name[0] == model
+        }
         labels.append(labels_by(sums, options, scanner.grid().layers))
     shape, heads = a.grid().shape, len(a.grid())
     matched, divergence = np.moveaxis(np.indices(shape), 0, -1), np.full(shape, np.nan)
@@ -120,11 +128,22 @@ def compare(
         apart = (total["apart"][:heads, heads:] / total["queries"]).numpy()
         matched = np.stack(np.unravel_index(apart.argmin(1).reshape(shape), b.grid().shape), -1)
         divergence = apart.min(1).reshape(shape)
-    residual_a, residual_b = (cast(FloatArray, labels_of_model.table.residual) for labels_of_model in labels)
+    residual_a, residual_b = (
+        cast(FloatArray, labels_of_model.table.residual) for labels_of_model in labels
+    )
     se = error(residual_b[:, matched[..., 0], matched[..., 1]] - residual_a)
-    counts = seen.joined(skipped, 0).signature_fields
+    counts = seen.merge(skipped, 0).signature_fields
     signature_a, signature_b = (scanner.signature(**counts) for scanner in (a, b))
-    return Comparison((labels[0], labels[1]), se, matched, divergence, match, (signature_a, signature_b), least, alike)
+    return Comparison(
+        (labels[0], labels[1]),
+        se,
+        matched,
+        divergence,
+        match,
+        (signature_a, signature_b),
+        least,
+        alike,
+    )
 
 
 def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, str]:
@@ -158,7 +177,9 @@ def _in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation | None, s
 class RowKeeper:
     """A consumer that keeps the rows of some queries of each input, of every head."""
 
-    def __init__(self, inputs: Sequence[EncodedInput], most: int, seed: int, reading: Reading) -> None:
+    def __init__(
+        self, inputs: Sequence[EncodedInput], most: int, seed: int, reading: AttentionView
+    ) -> None:
         """At most so many words ask, drawn by the input and the seed; among words, rows are renormalised over these."""
         self._among_words = reading.among_words
         self.queries, self._keys = list[list[int]](), list[Tensor]()  # of each input, by token
@@ -180,7 +201,10 @@ class RowKeeper:
 
     def rows(self) -> list[Tensor]:
         """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
-        of_inputs = [torch.cat([blocks[place] for place in sorted(blocks)]).flatten(1) for blocks in self._kept]
+        of_inputs = [
+            torch.cat([blocks[place] for place in sorted(blocks)]).flatten(1)
+            for blocks in self._kept
+        ]
         check_finite(torch.stack([rows.sum() for rows in of_inputs]), "the attention weights")
         return of_inputs
 

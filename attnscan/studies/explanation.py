@@ -20,12 +20,12 @@ from attnscan.model.tap import AttentionBlock, AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels
-from attnscan.results.terms import AttentionKind, Head, Reading
+from attnscan.results.terms import AttentionKind, AttentionView, Head
 from attnscan.scan.local import OnBad, sums_over
 from attnscan.scan.options import silent
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_by, no_pair
-from attnscan.scoring.blocks import KINDS, Blocks, PairSums, error, ratio, residuals
+from attnscan.scoring.blocks import KINDS, PairSums, SumsByName, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
 from attnscan.scoring.scorer import pair_sums
 from attnscan.scoring.units import Targets
@@ -49,7 +49,12 @@ def explain(
     """Explain heads for one pattern or each head's own, called as by `labels`. Raises: InputError without a pair."""
     scanner = scanner.exact()
     options, grid, (by_words, not_available) = scanner.options, scanner.grid(), changeable(scanner)
-    work = partial(_measure, scanner.changed(progress=silent), by_words, (heads or tuple(grid)) if neurons else ())
+    work = partial(
+        _measure,
+        scanner.replace(progress=silent),
+        by_words,
+        (heads or tuple(grid)) if neurons else (),
+    )
     sums, seen = sums_over(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
         raise no_pair("to explain by")
@@ -57,7 +62,10 @@ def explain(
         not_available = {SHUFFLED: "there are no two words to shuffle", **not_available}
     if sums["neurons"] is None and neurons:
         not_available["neurons"] = "this architecture shows no queries and keys"
-    names = (*(scored.id for scored in options.patterns), *habits_of(special=not options.reading.among_words)[0])
+    names = (
+        *(scored.id for scored in options.patterns),
+        *habits_of(special=not options.reading.among_words)[0],
+    )
     labels = labels or labels_by(sums["pairs"].sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
     if sums["neurons"] is not None:
@@ -76,7 +84,11 @@ def explain(
 
 
 def explain_input(
-    scanner: Scanner, record: Record, encoded: EncodedInput, heads: Sequence[Head], pattern: str | None = None
+    scanner: Scanner,
+    record: Record,
+    encoded: EncodedInput,
+    heads: Sequence[Head],
+    pattern: str | None = None,
 ) -> Explanations:
     """Explain heads by one input, of which their attention is kept; their labels are those of `classify`."""
     scanner = scanner.exact()
@@ -84,7 +96,10 @@ def explain_input(
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
     labels, keeper = scanner.classify(record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
     scanner.run(scanner.collate([encoded]).model_inputs, keeper)
-    return replace(explain(scanner, [record], heads, pattern, labels=labels), attention=keeper.attention(encoded))
+    return replace(
+        explain(scanner, [record], heads, pattern, labels=labels),
+        attention=keeper.attention(encoded),
+    )
 
 
 def _measure(
@@ -92,38 +107,54 @@ def _measure(
 ) -> dict[str, Any]:
     """Score a batch as it is, and with everything changed that can be, and some heads' neurons: sums that add."""
     batch, options = scanner.collate(inputs), scanner.options
-    targets = Targets(batch, options.patterns, scanner.helps(inputs))
+    targets = Targets(batch, options.patterns, scanner.word_dependencies(inputs))
     neurons = [NeuronScorer(targets, options.seed, heads)] if heads else []
-    unchanged = pair_sums(targets, options.reading, partial(scanner.run, batch.model_inputs), neurons)
+    unchanged = pair_sums(
+        targets, options.reading, partial(scanner.run, batch.model_inputs), neurons
+    )
     sums, draws = columns_of(unchanged, options.reading), dict[str, list[FloatArray]]()
     for cause, run in changed_runs(scanner, batch, by_words):
         again = pair_sums(targets, options.reading, run)
         draws.setdefault(cause, []).append(columns_of(again, options.reading)["weight"])
     for cause, drawn in draws.items():
         sums[cause] = np.mean(drawn, axis=0)
-        variance = np.var(drawn, axis=0, ddof=1) / len(drawn) if len(drawn) > 1 else np.full_like(drawn[0], np.nan)
+        variance = (
+            np.var(drawn, axis=0, ddof=1) / len(drawn)
+            if len(drawn) > 1
+            else np.full_like(drawn[0], np.nan)
+        )
         sums[f"{cause} error"] = np.sqrt(variance)
     keys = [encoded.known_pair.key for encoded in inputs]
     return {
-        "pairs": Blocks.of(keys, unchanged),
-        "changes": Blocks.of(keys, sums),
+        "pairs": PairSums.of(keys, unchanged),
+        "changes": PairSums.of(keys, sums),
         "neurons": neurons[0].sums() if neurons else None,
-        "moved": sum(sum(s >= 0 for s in encoded.sentence[: encoded.source or None]) > 1 for encoded in inputs),
+        "moved": sum(
+            sum(s >= 0 for s in encoded.sentence[: encoded.source or None]) > 1
+            for encoded in inputs
+        ),
     }
 
 
-def columns_of(sums: PairSums, reading: Reading) -> dict[str, FloatArray]:
+def columns_of(sums: SumsByName, reading: AttentionView) -> dict[str, FloatArray]:
     """Each pair's `weight` on patterns and behind them on habits, `n` words that count, and weight by `chance`.
 
     Shape: each [pair, layer, head, pattern or habit]; `pairs` is 1 where any word counts.
     """
     kind, (_, members) = KINDS[reading.among_words], habits_of(special=not reading.among_words)
-    habits = {"weight": sums["on"] @ members, "n": sums["n"] * members.any(0), "chance": sums["even"] @ members}
-    columns = {name: np.concatenate([sums[f"{kind}.{name}"], of_habits], -1) for name, of_habits in habits.items()}
+    habits = {
+        "weight": sums["on"] @ members,
+        "n": sums["n"] * members.any(0),
+        "chance": sums["even"] @ members,
+    }
+    columns = {
+        name: np.concatenate([sums[f"{kind}.{name}"], of_habits], -1)
+        for name, of_habits in habits.items()
+    }
     return columns | {"pairs": (columns["n"] > 0).astype(float)}
 
 
-def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]:
+def _numbers(sums: SumsByName, not_available: Mapping[str, str]) -> dict[str, Any]:
     """The scores as they are and after each of `CAUSES`; of several draws, a pair counts once, by its means."""
     weight, n, pairs = sums["weight"], sums["n"], sums["pairs"].sum(0)
     unknown = np.full(pairs.shape, np.nan)
@@ -133,7 +164,10 @@ def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]
         if cause not in not_available:
             after, of_draws = sums[cause], ratio(sums[f"{cause} error"], n)
             errors = [error(residuals(values, n)) for values in (after, weight - after)]
-            rows[-1] = [ratio(after, n), *(np.where(pairs == 1, of_draws, of_pairs) for of_pairs in errors)]
+            rows[-1] = [
+                ratio(after, n),
+                *(np.where(pairs == 1, of_draws, of_pairs) for of_pairs in errors),
+            ]
     score, se, fall_se = np.stack(rows, axis=1)
     return {
         "score": score,
@@ -148,8 +182,12 @@ def _numbers(sums: PairSums, not_available: Mapping[str, str]) -> dict[str, Any]
 @lru_cache(maxsize=1024)
 def rotations(seed: int, layer: int, head: int, size: int) -> Tensor:
     """A head's own basis, then random ones, the same for all inputs. Shape: [basis, size, size]."""
-    draw = torch.Generator().manual_seed(int(np.random.default_rng([seed, layer, head]).integers(1 << 62)))
-    turned = [torch.nn.init.orthogonal_(torch.empty(size, size), generator=draw) for _ in range(ROTATIONS)]
+    draw = torch.Generator().manual_seed(
+        int(np.random.default_rng([seed, layer, head]).integers(1 << 62))
+    )
+    turned = [
+        torch.nn.init.orthogonal_(torch.empty(size, size), generator=draw) for _ in range(ROTATIONS)
+    ]
     return torch.stack([torch.eye(size), *turned])
 
 
@@ -168,12 +206,19 @@ class NeuronScorer:
         if block.query is None or block.key is None or block.scaling is None:
             return
         self._shape = block.grid.shape
-        step = -(-block.query.shape[2] // _MOST_QUERIES)  # of a long input, queries that are spread evenly
+        step = -(
+            -block.query.shape[2] // _MOST_QUERIES
+        )  # of a long input, queries that are spread evenly
         ((of_units,),) = self._targets.units.blocks(block, all_queries=True)
-        means = partial(self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS)
+        means = partial(
+            self._means, of_units.batch, step, across=block.grid.kind is AttentionKind.CROSS
+        )
         for place, head in enumerate(range(*block.heads.indices(block.grid.shape[1]))):
             if self._only is None or (block.layer, head) in self._only:
-                query, key = block.query[:, place, ::step].float() * block.scaling, block.key[:, place].float()
+                query, key = (
+                    block.query[:, place, ::step].float() * block.scaling,
+                    block.key[:, place].float(),
+                )
                 bases = rotations(self._seed, block.layer, head, query.shape[-1]).to(query.device)
                 measured = self._measure(query, key, bases, *of_units.cached("neurons", means))
                 self._sums[block.layer, head, block.inputs.start] = measured
@@ -187,7 +232,9 @@ class NeuronScorer:
             total[:, :, layer, head] += sums
         return total
 
-    def _means(self, batch: EncodedBatch, step: int, *, across: bool) -> tuple[dict[int, Tensor], Tensor, Tensor]:
+    def _means(
+        self, batch: EncodedBatch, step: int, *, across: bool
+    ) -> tuple[dict[int, Tensor], Tensor, Tensor]:
         """Rows of weights that take means over keys, by their values.
 
         By pattern, over target keys less over the other visible ones, zero if not eligible; then over words of the
@@ -204,17 +251,31 @@ class NeuronScorer:
             if eligible.any():
                 contrasts[p] = (_mean(matrix) - _mean(remaining.float())) * eligible
         # Across, all keys are of the other text, and no query has words of its own sentence beside them
-        return contrasts, _mean(same_sentence.float()), _mean((words & ~same_sentence & (not across)).float())
+        return (
+            contrasts,
+            _mean(same_sentence.float()),
+            _mean((words & ~same_sentence & (not across)).float()),
+        )
 
     def _measure(
-        self, query: Tensor, key: Tensor, bases: Tensor, contrasts: dict[int, Tensor], inside: Tensor, outside: Tensor
+        self,
+        query: Tensor,
+        key: Tensor,
+        bases: Tensor,
+        contrasts: dict[int, Tensor],
+        inside: Tensor,
+        outside: Tensor,
     ) -> FloatArray:
         """One head's sums of all patterns. Shape: `query` and `key` [batch, token, neuron] -> [sum, basis, pattern]."""
         sums = np.zeros((6, len(bases), len(self._targets.patterns)))
         turned, has_both = query @ bases[:, None], (inside.any(-1) & outside.any(-1)).float()
-        adds_inside, adds_outside = (turned * (means @ key @ bases[:, None]) for means in (inside, outside))
+        adds_inside, adds_outside = (
+            turned * (means @ key @ bases[:, None]) for means in (inside, outside)
+        )
         for p, means in contrasts.items():
-            head_sums = neuron_sums(turned * (means @ key @ bases[:, None]), adds_inside, adds_outside, has_both)
+            head_sums = neuron_sums(
+                turned * (means @ key @ bases[:, None]), adds_inside, adds_outside, has_both
+            )
             sums[..., p] = head_sums.cpu().double().sum(-1).numpy()
         return sums
 
@@ -236,7 +297,13 @@ def neuron_sums(contrast: Tensor, inside: Tensor, outside: Tensor, has_both: Ten
     union = members[..., :, None] + members[..., None, :] - shared
     twos = (shared / union.clip(1)).sum((-1, -2)) - number  # every query overlaps with itself by 1
     agree = ((inside * strong).sum(-1) > 0) & ((outside * strong).sum(-1) < 0)
-    sums = effective.sum(-1), number, twos / 2, number * (number - 1) / 2, (agree * has_both * counted).sum(-1)
+    sums = (
+        effective.sum(-1),
+        number,
+        twos / 2,
+        number * (number - 1) / 2,
+        (agree * has_both * counted).sum(-1),
+    )
     return torch.stack([*sums, (has_both * counted).sum(-1)])
 
 

@@ -37,7 +37,9 @@ def as_it_comes(consume: Consumer) -> Consumer:
     return consume
 
 
-def move_words(inputs: ModelInputs, order: Tensor, *, by_words: bool) -> tuple[ModelInputs, Restore]:
+def move_words(
+    inputs: ModelInputs, order: Tensor, *, by_words: bool
+) -> tuple[ModelInputs, Restore]:
     """Give the word at place i of the text (of the source) the position of `order[i]`.
 
     This gives words in another order, else position ids; and a function that lets a consumer of attention see the words
@@ -46,7 +48,10 @@ def move_words(inputs: ModelInputs, order: Tensor, *, by_words: bool) -> tuple[M
     if not by_words:
         return {**inputs, "position_ids": order}, as_it_comes
     back = order.argsort(1)
-    changed = {n: values if n.startswith("decoder_") else values.gather(1, back) for n, values in inputs.items()}
+    changed = {
+        n: values if n.startswith("decoder_") else values.gather(1, back)
+        for n, values in inputs.items()
+    }
     return changed, lambda consume: lambda block: consume(_put_back(block, order))
 
 
@@ -59,7 +64,9 @@ def _put_back(block: AttentionBlock, order: Tensor) -> AttentionBlock:
         put_back: dict[str, Any] = {}
         for name, axis in axes.items():
             if (values := getattr(block, name)) is not None:
-                index = places.view(len(places), *(-1 if a == axis else 1 for a in range(1, values.ndim)))
+                index = places.view(
+                    len(places), *(-1 if a == axis else 1 for a in range(1, values.ndim))
+                )
                 put_back[name] = values.take_along_dim(index, axis)
         block = replace(block, **put_back)
     return block
@@ -88,7 +95,9 @@ def reads_by_words(scanner: Scanner) -> bool:
     by_words = kind is AttentionKind.CROSS
     by_words |= any(bool(block.visible[:1, :, :].triu(1).any()) for block in plain)
     if not by_words:
-        if kind is not AttentionKind.ONLY or "position_ids" not in named_arguments(scanner.loaded.model):
+        if kind is not AttentionKind.ONLY or "position_ids" not in named_arguments(
+            scanner.loaded.model
+        ):
             raise ModelError("the model takes no position ids")
         if not same(in_order):
             raise ModelError("the model computes its own positions")
@@ -103,7 +112,10 @@ def reads_by_words(scanner: Scanner) -> bool:
 def _is_even(block: AttentionBlock) -> bool:
     """Whether every query gives the same to all keys that it sees."""
     hidden = ~block.visible[:1, block.rows, block.columns][:, None]
-    most, least = block.weights.masked_fill(hidden, 0).amax(-1), block.weights.masked_fill(hidden, 1).amin(-1)
+    most, least = (
+        block.weights.masked_fill(hidden, 0).amax(-1),
+        block.weights.masked_fill(hidden, 1).amin(-1),
+    )
     return float((most - least).max()) <= _EVEN
 
 
@@ -116,7 +128,9 @@ def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number:
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
         words = np.flatnonzero(np.array(encoded.sentence[: encoded.source or None]) >= 0)
-        row[words] = np.random.default_rng([seed, number, *encoded.model_inputs["input_ids"]]).permutation(words)
+        row[words] = np.random.default_rng(
+            [seed, number, *encoded.model_inputs["input_ids"]]
+        ).permutation(words)
     return torch.from_numpy(order)
 
 
@@ -127,8 +141,17 @@ def changed_runs(
     inputs = batch.model_inputs
     if by_words is not None:
         for number in range(SHUFFLES):
-            order = shuffle_words(batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number)
-            yield SHUFFLED, partial(_show, scanner, *move_words(inputs, order.to(batch.word.device), by_words=by_words))
+            order = shuffle_words(
+                batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number
+            )
+            yield (
+                SHUFFLED,
+                partial(
+                    _show,
+                    scanner,
+                    *move_words(inputs, order.to(batch.word.device), by_words=by_words),
+                ),
+            )
     if not why_no_segments(scanner.loaded.model, inputs):
         for name, swapped in SEGMENTS.items():
             yield name, partial(scanner.run, with_segments(inputs, swapped=swapped))
@@ -141,7 +164,11 @@ def _show(scanner: Scanner, inputs: ModelInputs, restore: Restore, consume: Cons
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
     """A model's inputs with all segment ids 0, or with 0 and 1 exchanged."""
     segments = inputs["token_type_ids"]
-    changed = torch.where(segments <= 1, 1 - segments, segments) if swapped else torch.zeros_like(segments)
+    changed = (
+        torch.where(segments <= 1, 1 - segments, segments)
+        if swapped
+        else torch.zeros_like(segments)
+    )
     return {**inputs, "token_type_ids": changed}
 
 
@@ -150,7 +177,11 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str:
     if "token_type_ids" not in inputs or "token_type_ids" not in named_arguments(model):
         return "the model reads no segment ids"
     kinds = getattr(model.config, "type_vocab_size", 2)
-    return "" if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
+    return (
+        ""
+        if isinstance(kinds, int) and kinds >= 2
+        else "the model has one segment embedding for all"
+    )
 
 
 def changeable(scanner: Scanner) -> tuple[bool | None, dict[str, str]]:

@@ -12,7 +12,7 @@ from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.running import check_finite, forward
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionTap
 from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores
@@ -51,14 +51,21 @@ class Trials:
     def __init__(self, scanner: Scanner) -> None:
         """Raises: ModelError if the model cannot be read."""
         self._scanner, loaded = scanner, scanner.loaded
-        self._ways: dict[PredictionKind, tuple[Any, Tap]] = {}  # what is run to say something, and its encoder's tap
+        self._ways: dict[
+            PredictionKind, tuple[Any, AttentionTap]
+        ] = {}  # what is run to say something, and its encoder's tap
         # Of each field of a `Change`, why there can be none; empty where there can
         self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
         if scanner.options.attention != "encoder":
-            self.available = dict.fromkeys(self.available, f"{scanner.options.attention} attention is read as it is")
+            self.available = dict.fromkeys(
+                self.available, f"{scanner.options.attention} attention is read as it is"
+            )
             return
         self._by_words, fixed = changeable(scanner.exact())
-        self.available |= {"positions": fixed.get(SHUFFLED, ""), "segments": fixed.get("segments_zeroed", "")}
+        self.available |= {
+            "positions": fixed.get(SHUFFLED, ""),
+            "segments": fixed.get("segments_zeroed", ""),
+        }
         if loaded.tokenizer.mask_token_id is None:
             self.available["hidden"] = "the model has no mask token"
         try:
@@ -68,8 +75,11 @@ class Trials:
         for kind, name in _HEADS.items():
             whole = task_head(loaded, name)
             if not isinstance(whole, str):
-                self._ways[kind] = whole, Tap(loaded.model if kind == "words" else whole.base_model)
-        self._ways = self._ways or {"vectors": (loaded.model, Tap(loaded.model))}
+                self._ways[kind] = (
+                    whole,
+                    AttentionTap(loaded.model if kind == "words" else whole.base_model),
+                )
+        self._ways = self._ways or {"vectors": (loaded.model, AttentionTap(loaded.model))}
 
     def run(self, pair: Pair, change: Change = _NOTHING) -> Trial:
         """Try one input.
@@ -89,44 +99,69 @@ class Trials:
         if change.hidden:
             mask = tokenizer.mask_token_id
             encoded = encoded.hiding(change.hidden, mask, *token_texts(tokenizer, [mask]))
-        order = shuffle_words([written], len(written.tokens), scanner.options.seed).to(scanner.loaded.device)
+        order = shuffle_words([written], len(written.tokens), scanner.options.seed).to(
+            scanner.loaded.device
+        )
         reading = InputReading(scanner, pair, encoded, keep=True)
         inputs, restore, _ = self._changed(reading.batch.model_inputs, change, order)
-        scanner.tap.run(inputs, restore(reading.take), partial(_switch_off, change) if change.off else None)
+        scanner.tap.run(
+            inputs, restore(reading.take), partial(_switch_off, change) if change.off else None
+        )
         result, notes = reading.result(), change.notes(written.tokens, scanner.options.seed)
         if scanner.measure is not None and change.of_model:
             notes += ("predictive words are those of the unchanged model",)
         result = replace(result, notes=(*notes, *result.notes))
         return Trial(
             result,
-            tuple(self._prediction(kind, written, reading.batch.model_inputs, change, order) for kind in self._ways),
+            tuple(
+                self._prediction(kind, written, reading.batch.model_inputs, change, order)
+                for kind in self._ways
+            ),
             written.tokens,
         )
 
-    def _changed(self, inputs: ModelInputs, change: Change, order: Tensor) -> tuple[ModelInputs, Restore, Tensor]:
+    def _changed(
+        self, inputs: ModelInputs, change: Change, order: Tensor
+    ) -> tuple[ModelInputs, Restore, Tensor]:
         """Change what a model reads; return also what puts its attention back, and where each token stands."""
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
         in_place = torch.arange(order.shape[1], device=order.device)
         if change.positions == "kept" or self._by_words is None:
             return inputs, as_it_comes, in_place
-        return *move_words(inputs, order, by_words=self._by_words), order[0] if self._by_words else in_place
+        return *move_words(inputs, order, by_words=self._by_words), order[
+            0
+        ] if self._by_words else in_place
 
     def _prediction(
-        self, kind: PredictionKind, written: EncodedInput, inputs: ModelInputs, change: Change, order: Tensor
+        self,
+        kind: PredictionKind,
+        written: EncodedInput,
+        inputs: ModelInputs,
+        change: Change,
+        order: Tensor,
     ) -> Prediction:
         """Ask the intact model and the changed one; `written` is the input with nothing hidden."""
         if kind == "words" and not change.hidden:
-            return Prediction(kind, why_none="hide a word to see what the model puts there: click it")
+            return Prediction(
+                kind, why_none="hide a word to see what the model puts there: click it"
+            )
         if kind == "next-sentence" and 1 not in written.sentence:
-            return Prediction(kind, why_none="give a second sentence to see whether it follows the first")
+            return Prediction(
+                kind, why_none="give a second sentence to see whether it follows the first"
+            )
         if kind == "vectors" and not change.of_model:
-            return Prediction(kind, why_none="switch heads off, or change positions or segments, to see what moves")
+            return Prediction(
+                kind,
+                why_none="switch heads off, or change positions or segments, to see what moves",
+            )
         before = self._answer(kind, inputs, Change(hidden=change.hidden), order)
         after = self._answer(kind, inputs, change, order) if change.of_model else before
         if kind == "vectors":
             turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
-            return Prediction(kind, turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist()))
+            return Prediction(
+                kind, turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist())
+            )
         if kind == "words":
             ids = written.model_inputs["input_ids"]
             words = [
@@ -145,9 +180,13 @@ class Trials:
         if kind == "classes":
             labels = self._ways[kind][0].config.id2label
             names = [str(labels.get(number, number)) for number in range(len(after))]
-        return Prediction(kind, classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
+        return Prediction(
+            kind, classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True))
+        )
 
-    def _answer(self, kind: PredictionKind, inputs: ModelInputs, change: Change, order: Tensor) -> Tensor:
+    def _answer(
+        self, kind: PredictionKind, inputs: ModelInputs, change: Change, order: Tensor
+    ) -> Tensor:
         """Probabilities [hidden token, vocabulary] or [class], or vectors [token, dimension]."""
         (whole, tap), (inputs, _, places) = self._ways[kind], self._changed(inputs, change, order)
         if self.available["off"]:
@@ -156,14 +195,20 @@ class Trials:
             with tap:
                 output = tap.output(inputs, partial(_switch_off, change), whole)
         at = {"vectors": places, "words": places[list(change.hidden)]}.get(kind, ...)
-        answer: Tensor = (output.last_hidden_state if kind == "vectors" else output.logits)[0, at].cpu().double()
+        answer: Tensor = (
+            (output.last_hidden_state if kind == "vectors" else output.logits)[0, at].cpu().double()
+        )
         answer = answer if kind == "vectors" else answer.softmax(-1)
         check_finite(answer, "the model's answers")
         return answer
 
     def _likeliest(self, probabilities: Tensor) -> tuple[tuple[str, float], ...]:
         top, ids = probabilities.topk(min(TOP, len(probabilities)))
-        return tuple(zip(token_texts(self._scanner.loaded.tokenizer, ids.tolist()), top.tolist(), strict=True))
+        return tuple(
+            zip(
+                token_texts(self._scanner.loaded.tokenizer, ids.tolist()), top.tolist(), strict=True
+            )
+        )
 
 
 def _switch_off(change: Change, layer: int, output: Tensor) -> None:

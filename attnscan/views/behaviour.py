@@ -25,29 +25,41 @@ def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
     Where these are keys, heads that look at them most are a kind, whether or not they rest.
     """
     order = [*GROUPS, "own"]
-    among = [(style_of(kind.name).group, kind) for kind in labels.kinds.values() if kind.name not in RESTING]
+    among = [
+        (style_of(kind.name).group, kind)
+        for kind in labels.kinds.values()
+        if kind.name not in RESTING
+    ]
     special = {kind.name: ("rest", kind) for kind in labels.resting}
-    special |= {kind.name: ("special", kind) for kind in labels.kinds.values() if kind.name in RESTING}
+    special |= {
+        kind.name: ("special", kind) for kind in labels.kinds.values() if kind.name in RESTING
+    }
     return sorted(among, key=lambda entry: order.index(entry[0])) + list(special.values())
 
 
 def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
     labels, heads = result.labels, len(result.grid)
-    follow, none, resting = (int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests))
+    follow, none, resting = (
+        int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests)
+    )
     text = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
     if labels.statements is None:
         text += f"and {none} {_verb(none, 'follow')} none."
     else:
         habit = heads - follow - none
-        by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (labels.drawn == "pairs")
+        by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (
+            labels.drawn == "pairs"
+        )
         text += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none{by_pairs}."
     if resting:
         they, their = ("it", "its") if resting == 1 else ("they", "their")
         carried = f"what {they} {_verb(resting, 'carry')} comes from"
         half = carried if labels.reading.carried else f"{their} attention is on"
         places = " or ".join(words(kind.name) for kind in labels.resting)
-        text += f" {counted(resting, 'head rests', 'heads rest')}: more than half of {half} {places}."
+        text += (
+            f" {counted(resting, 'head rests', 'heads rest')}: more than half of {half} {places}."
+        )
     return text
 
 
@@ -80,7 +92,9 @@ def statement(labels: Labels, head: Head) -> str:
 def _numbers(labels: Labels, name: str, head: Head) -> str:
     share, chance, average, rank = labels.numbers(name, head)
     even = f", even attention {chance:.2f}" if chance else ""
-    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    ending = (
+        "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    )
     return f"{words(name)} {share:.2f}, average head {average:.2f}{even}, {rank}{ending} of {len(labels.grid)}"
 
 
@@ -112,7 +126,9 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
     """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
     ranked, heads = len(result.order(pattern)), len(result.grid)
     if ranked:
-        return "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
+        return (
+            "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
+        )
     if pattern in result.not_measured:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
@@ -133,5 +149,7 @@ def ranked_by(result: HeadScores) -> str:
     """By which pairs heads are ranked, if not by those of the scores; empty if by the same."""
     if result.ranked_by is None:
         return ""
-    ranking, scored = (int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores))
+    ranking, scored = (
+        int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores)
+    )
     return f"Heads are ranked by {counted(ranking, 'pair')}; the scores are those of the other {scored:,}."

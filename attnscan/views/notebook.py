@@ -20,11 +20,15 @@ def heads_html(result: HeadScores) -> str:
     """What every head does, or the best heads of each pattern; of one input, the page below if attention was kept."""
     screen: RenderableType
     if result.of_input:
-        screen = Group(first_screen(result, _WIDTH), *(Text(note, style="dim") for note in result.notes))
+        screen = Group(
+            first_screen(result, _WIDTH), *(Text(note, style="dim") for note in result.notes)
+        )
     elif result.has_labels:
         screen = first_screen(result, _WIDTH, result.signature.counts)
     else:
-        screen = best_heads_view(result, result.scores.patterns, _BEST, _WIDTH, result.signature.counts)
+        screen = best_heads_view(
+            result, result.scores.patterns, _BEST, _WIDTH, result.signature.counts
+        )
     return render_html(screen, _WIDTH) + _page(result)
 
 
@@ -36,7 +40,11 @@ def cards_html(cards: Cards) -> str:
 def _page(result: HeadScores) -> str:
     """The page of `report` in a frame of its own, which may run its scripts, save its table, and reach nothing else."""
     attention = result.attention
-    if attention is None or len(attention.rows) > MOST_DRAWN or (attention.chosen and attention.chosen.heads):
+    if (
+        attention is None
+        or len(attention.rows) > MOST_DRAWN
+        or (attention.chosen and attention.chosen.heads)
+    ):
         return ""
     from attnscan.views.page.page import PageOptions, page
 

@@ -26,7 +26,9 @@ class KindStyle(NamedTuple):
     group: str
 
 
-_STYLES = {pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) for pattern in ALL_PATTERNS} | {
+_STYLES = {
+    pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) for pattern in ALL_PATTERNS
+} | {
     "next-3": KindStyle("n", "the next 3 words", "ahead"),
     "next-8": KindStyle("m", "the next 8 words", "ahead"),
     "after": KindStyle("a", "words after it", "ahead"),
@@ -56,12 +58,29 @@ HEAD_COLORS = (
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
 )
 """Where several heads stand beside each other: then a colour is a head, and not a pattern."""
-SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7", "C": "#e69f00", "P": "#6a3d9a"} | {
+SYNTAX_COLORS = {
+    "S": "#0072b2",
+    "M": "#009e73",
+    "F": "#d55e00",
+    "W": "#cc79a7",
+    "C": "#e69f00",
+    "P": "#6a3d9a",
+} | {
     "D": OTHER_COLOR,
     "·": NO_HABIT_COLOR,
 }
 """Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
-RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
+RAMP = (
+    "#f4f7fa",
+    "#cbdaef",
+    "#a3bde4",
+    "#79a2d8",
+    "#4e86c9",
+    "#2a6baf",
+    "#17518c",
+    "#0b3968",
+    "#0c2240",
+)
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
 PAPER_SIZE = 7.0  # of text in points: what journals ask for at the least
@@ -108,7 +127,9 @@ def paper_color(name: str) -> str:
 
 def on_white(color: str, opacity: float) -> str:
     """What a colour looks like on white paper: `#808080` of black by a half."""
-    return "#" + "".join(f"{round(255 - opacity * (255 - value)):02x}" for value in _channels(color))
+    return "#" + "".join(
+        f"{round(255 - opacity * (255 - value)):02x}" for value in _channels(color)
+    )
 
 
 def readable_on(color: str) -> str:
@@ -124,7 +145,9 @@ def contrast(color: str, ground: str) -> float:
 
 def _luminance(color: str) -> float:
     shares = (value / 255 for value in _channels(color))
-    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    linear = [
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    ]
     return sum(share * value for share, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 

@@ -35,21 +35,36 @@ from attnscan.views.behaviour import kinds_of, of_attention, why_unscored, why_u
 from attnscan.views.palette import letter, on_white, paper_color, words
 
 Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
-Kind = Literal["map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"]
+Kind = Literal[
+    "map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"
+]
 
 _LETTER = 0.053  # the width of a letter of palette.PAPER_SIZE, on average
-_CELL, _LONGEST = 0.3, 9.0  # a head's cell at the most; all panels together, since a page is no longer
+_CELL, _LONGEST = (
+    0.3,
+    9.0,
+)  # a head's cell at the most; all panels together, since a page is no longer
 _NAMED, _NUMBERED = 0.117, 0.17  # the least pitch of rows with a name, and of columns with a number
 _MOST_CELLS = 6000  # drawn as shapes; more become an image, so that the file stays small
 _MOST_LINES, _LEAST_LINE = 2000, 0.01  # of one head: the strongest, and no weaker ones
 _RAMP = LinearSegmentedColormap.from_list("attnscan", palette.RAMP)
 _FAINT, _GOLD = "#666666", "#d55e00"
 _TICKS, _TICK_LABELS = (0, 0.5, 1), ("0", "0.5", "1")  # from 0 to 1
-_SCRIPTS = {"Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"}
+_SCRIPTS = {
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+}
 
 
 def picture(
-    result: Drawable, kind: Kind | None = None, format: Picture = "svg", width: float = COLUMN, **options: Any
+    result: Drawable,
+    kind: Kind | None = None,
+    format: Picture = "svg",
+    width: float = COLUMN,
+    **options: Any,
 ) -> bytes:
     """Draw what `attnscan.plot` says, as a file's content: the same bytes for the same result.
 
@@ -66,22 +81,38 @@ def picture(
     options = {option: value for option, value in options.items() if value}
     for option in options:
         if _OF_KIND[option] != chosen:
-            raise OptionError(f"the picture '{chosen}' has no {option}", f"{option} is for {_OF_KIND[option]}")
+            raise OptionError(
+                f"the picture '{chosen}' has no {option}", f"{option} is for {_OF_KIND[option]}"
+            )
     signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
     about = {
         "Title": plain(f"attnscan plot --kind {chosen}: {signature.title}"),
         "Subject" if format == "pdf" else "Description": json.dumps(asdict(signature)),
         **{"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {}),
     }
-    style = palette.PAPER_STYLE | {"font.family": ["DejaVu Sans", *sorted(_SCRIPTS & {*fontManager.get_font_names()})]}
+    style = palette.PAPER_STYLE | {
+        "font.family": ["DejaVu Sans", *sorted(_SCRIPTS & {*fontManager.get_font_names()})]
+    }
     file = io.BytesIO()
-    with warnings.catch_warnings(record=True) as caught, matplotlib.style.context(style, after_reset=True):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        matplotlib.style.context(style, after_reset=True),
+    ):
         warnings.simplefilter("always")
-        figures[chosen](result, width, **options).savefig(file, format=format, dpi=300, metadata=about)
-    missing = {chr(int(code)) for warning in caught for code in re.findall(r"Glyph (\d+)", str(warning.message))}
+        figures[chosen](result, width, **options).savefig(
+            file, format=format, dpi=300, metadata=about
+        )
+    missing = {
+        chr(int(code))
+        for warning in caught
+        for code in re.findall(r"Glyph (\d+)", str(warning.message))
+    }
     if missing:
         letters = " ".join(sorted(missing)[:12])
-        warnings.warn(f"no font here has {letters}: install one, as Noto Sans is for most scripts", stacklevel=3)
+        warnings.warn(
+            f"no font here has {letters}: install one, as Noto Sans is for most scripts",
+            stacklevel=3,
+        )
     return file.getvalue()
 
 
@@ -89,9 +120,14 @@ def draw_map(result: HeadScores, width: float) -> Figure:
     """What each head does, by the screen's letter in its colour; pale where the head rests on special tokens."""
     labels, pale = result.labels, palette.RESTING_OPACITY
     names = labels.among_words.ravel().tolist()
-    marks = [letter(name) + ("?" if unsure else "") for name, unsure in zip(names, labels.unsure.flat, strict=True)]
+    marks = [
+        letter(name) + ("?" if unsure else "")
+        for name, unsure in zip(names, labels.unsure.flat, strict=True)
+    ]
     opacities = np.where(labels.rests, pale, 1).flat
-    colors = [on_white(paper_color(name), opacity) for name, opacity in zip(names, opacities, strict=True)]
+    colors = [
+        on_white(paper_color(name), opacity) for name, opacity in zip(names, opacities, strict=True)
+    ]
     legend = {}
     for group, kind in kinds_of(labels):
         entry = f"{letter(kind.name)}  {words(kind.name)} ({len(kind.heads)})"
@@ -110,7 +146,9 @@ def draw_map(result: HeadScores, width: float) -> Figure:
 def draw_scores(result: HeadScores, width: float) -> Figure:
     """How far every head is above chance for each pattern."""
     above = result.table.above_chance
-    return _draw_grids(_titles(result), above, result.grid, width, "above chance", _reading_of(result))
+    return _draw_grids(
+        _titles(result), above, result.grid, width, "above chance", _reading_of(result)
+    )
 
 
 def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
@@ -119,7 +157,9 @@ def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
     reading = profile.signature.reading
     of_all = " Start, middle, end: special tokens, of all attention." if reading.among_words else ""
     caption = f"Where words' attention goes{of_attention(profile.grid)}, {reading}.{of_all}"
-    return _draw_grids(profile.classes, profile.share, profile.grid, width, "share of attention", caption)
+    return _draw_grids(
+        profile.classes, profile.share, profile.grid, width, "share of attention", caption
+    )
 
 
 def draw_layers(result: HeadScores, width: float) -> Figure:
@@ -139,15 +179,25 @@ def draw_layers(result: HeadScores, width: float) -> Figure:
         if score[top] > 0:
             name = grid[top * grid.shape[1] + int(best[top, p])].name
             side = ("left", "center", "right")[3 * top // len(layers)]
-            ax.annotate(name, (top, np.fmax(score, end)[top]), (0, 2), textcoords="offset points", ha=side)
+            ax.annotate(
+                name, (top, np.fmax(score, end)[top]), (0, 2), textcoords="offset points", ha=side
+            )
         _name(ax.xaxis, grid.numbers, across / len(layers), _NUMBERED)
-        ax.set(xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2), yticks=_TICKS, yticklabels=_TICK_LABELS)
+        ax.set(
+            xlim=(-0.5, len(layers) - 0.5), ylim=(0, 1.2), yticks=_TICKS, yticklabels=_TICK_LABELS
+        )
         ax.grid(axis="y")
-    intervals = "" if np.isnan(table.se).all() else " Upright: 95 % intervals of the best heads over pairs."
-    return _finish(figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean.{intervals}")
+    intervals = (
+        "" if np.isnan(table.se).all() else " Upright: 95 % intervals of the best heads over pairs."
+    )
+    return _finish(
+        figure, 1.02, _reading_of(result), f"Dots: the best head; dashed: the mean.{intervals}"
+    )
 
 
-def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: bool = False) -> Figure:
+def draw_weights(
+    result: HeadScores, width: float, heads: Heads = (), lines: bool = False
+) -> Figure:
     """Weights of heads on one scale: heat maps, queries downwards and keys across, or lines from queries to keys.
 
     Gold links are outlined, or dotted. Raises: SelectionError for no heads, or too many for the width.
@@ -161,17 +211,29 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     abreast, pitch = _layout(rows, columns, len(chosen), result.grid.shape[1], width, lines)
     weights = [attention.rows_of(head, queries)[:, keys] for head in chosen]
     top = max(np.ceil(20 * np.max(weights)) / 20, 0.05)
-    gold = np.array([(queries.index(query), keys.index(key)) for query, key in result.links]).reshape(-1, 2).T
+    gold = (
+        np.array([(queries.index(query), keys.index(key)) for query, key in result.links])
+        .reshape(-1, 2)
+        .T
+    )
     y, x = ("target", "source") if attention.kind is AttentionKind.CROSS else ("query", "key")
     figure, axes, _ = _panels([head.name for head in chosen], width, "" if lines else x, y, abreast)
     longest = max(len(rows), len(columns)) if lines else len(rows)
     for ax, matrix in zip(axes, weights, strict=True):
         step = _name(ax.yaxis, rows, pitch)
         if lines:
-            strong = np.argwhere(matrix >= max(_LEAST_LINE, np.sort(matrix, None)[-_MOST_LINES:][0]))
+            strong = np.argwhere(
+                matrix >= max(_LEAST_LINE, np.sort(matrix, None)[-_MOST_LINES:][0])
+            )
             strength = matrix[*strong.T] / top
-            look: Any = {"alpha": strength, "linewidths": 0.3 + 1.2 * strength, "colors": palette.RAMP[6]}
-            ax.add_collection(LineCollection([((0, query), (1, key)) for query, key in strong], **look))
+            look: Any = {
+                "alpha": strength,
+                "linewidths": 0.3 + 1.2 * strength,
+                "colors": palette.RAMP[6],
+            }
+            ax.add_collection(
+                LineCollection([((0, query), (1, key)) for query, key in strong], **look)
+            )
             ax.plot((0, 1), gold, ":", color=_GOLD)
             right = ax.twinx()
             _name(right.yaxis, columns, pitch)
@@ -180,13 +242,21 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
             ax.tick_params(labelleft=True)
         else:
             cells = _draw_cells(ax, matrix, cmap=_RAMP, vmin=0, vmax=top)
-            ax.plot(*gold[::-1], "s", markersize=65 * pitch, markerfacecolor="none", markeredgecolor=_GOLD)
+            ax.plot(
+                *gold[::-1],
+                "s",
+                markersize=65 * pitch,
+                markerfacecolor="none",
+                markeredgecolor=_GOLD,
+            )
             _name(ax.xaxis, columns, pitch)
             ax.tick_params(axis="x", rotation=90)
             ax.set(aspect="equal", anchor="NW")
     if not lines:
         _add_color_bar(axes, cells, "weight")
-    of_kind = "attention" if attention.kind is AttentionKind.ONLY else f"{attention.kind.word} attention"
+    of_kind = (
+        "attention" if attention.kind is AttentionKind.ONLY else f"{attention.kind.word} attention"
+    )
     links = f" Gold links are {'dotted' if lines else 'outlined'}." if result.links else ""
     drawn = f"Weights from {_LEAST_LINE} to {top:.2g} are drawn, at most the {_MOST_LINES} strongest of a head."
     naming = f"One token in {step} is named." if step > 1 else ""
@@ -194,7 +264,9 @@ def draw_weights(result: HeadScores, width: float, heads: Heads = (), lines: boo
     return _finish(figure, pitch * longest, *captions)
 
 
-def _layout(rows: list[str], keys: list[str], count: int, layer: int, width: float, lines: bool) -> tuple[int, float]:
+def _layout(
+    rows: list[str], keys: list[str], count: int, layer: int, width: float, lines: bool
+) -> tuple[int, float]:
     """How many heads stand side by side, so that most tokens are named, and how high a token is."""
     left, right = (_LETTER * max(map(len, side)) for side in (rows, keys))
     largest, least = (0.146, 0.15) if lines else (0.22, 0.32)  # of a token, and of a panel
@@ -222,17 +294,35 @@ def draw_ablation(ablation: Ablation, width: float) -> Figure:
         return _draw_worth(ablation, width)
     by_quantity = ablation.by_quantity
     sets = [effect.set.name for effect in next(iter(by_quantity.values()))]
-    names = [_wrapped(f"{letter(name)} {name}" if name in palette.COLORS else name, 0.4 * width) for name in sets]
+    names = [
+        _wrapped(f"{letter(name)} {name}" if name in palette.COLORS else name, 0.4 * width)
+        for name in sets
+    ]
     figure, axes, _ = _panels([""] * len(by_quantity), width, columns=1)
     for ax, (quantity, effects) in zip(axes, by_quantity.items(), strict=True):
         sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
-        ax.set_title(_wrapped(f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})", 0.55 * width))
+        ax.set_title(
+            _wrapped(f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})", 0.55 * width)
+        )
         for row, effect in enumerate(effects):
             if np.isnan(effect.effect):
-                ax.text(0, row, " not measured" if effect.set.heads else " no head", va="center", color=_FAINT)
-            ax.plot(np.array(effect.others) - effect.control, [row] * len(effect.others), "|", color="#a8a8a8")
+                ax.text(
+                    0,
+                    row,
+                    " not measured" if effect.set.heads else " no head",
+                    va="center",
+                    color=_FAINT,
+                )
+            ax.plot(
+                np.array(effect.others) - effect.control,
+                [row] * len(effect.others),
+                "|",
+                color="#a8a8a8",
+            )
             color, half = palette.COLORS.get(effect.set.name, _GOLD), np.nan_to_num(effect.interval)
-            ax.errorbar(effect.effect, row, None, half, "s", color=color, markersize=3.5, elinewidth=0.8)
+            ax.errorbar(
+                effect.effect, row, None, half, "s", color=color, markersize=3.5, elinewidth=0.8
+            )
         ax.axvline(0, color=_FAINT, linewidth=0.5)
         ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
         ax.margins(x=0.1)
@@ -251,7 +341,9 @@ def _draw_worth(ablation: Ablation, width: float) -> Figure:
         for effect in effects:
             worth[(*effect.set.heads[0].place, place)] = effect.leads * np.maximum(effect.loss, 0)
         top = float(np.nanmax(worth[..., place], initial=0))
-        titles.append(f"{quantity.name}: what each head is worth, up to {top:.2g} ({quantity.unit})")
+        titles.append(
+            f"{quantity.name}: what each head is worth, up to {top:.2g} ({quantity.unit})"
+        )
         worth[..., place] /= top or 1
     caption = "Worth more than other heads. Palest: another head of its layer costs as much."
     return _draw_grids(titles, worth, ablation.grid, width, "share of the most", caption)
@@ -261,14 +353,20 @@ def draw_similarity(similarity: Similarity, width: float) -> Figure:
     """Each head at its place, in its label's colour, with its name."""
     labels, (places, share) = similarity.labels.label.ravel().tolist(), similarity.map
     figure, (ax,), _ = _panels([""], width)
-    ax.scatter(*places.T, s=9, color=[paper_color(label) for label in labels], marker="s", linewidth=0)
-    ax.set(xticks=(), yticks=(), aspect="equal", adjustable="datalim")  # one scale: distances are what it shows
+    ax.scatter(
+        *places.T, s=9, color=[paper_color(label) for label in labels], marker="s", linewidth=0
+    )
+    ax.set(
+        xticks=(), yticks=(), aspect="equal", adjustable="datalim"
+    )  # one scale: distances are what it shows
     ax.margins(0.1)
     style = {"textcoords": "offset points", "va": "center", "fontsize": 4, "in_layout": False}
     for head, place in zip(similarity.grid, places, strict=True):
         ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **style)
     names = sorted({*labels})
-    _add_legend(figure, {f"{letter(n)}  {n or words(n)} ({labels.count(n)})": paper_color(n) for n in names})
+    _add_legend(
+        figure, {f"{letter(n)}  {n or words(n)} ({labels.count(n)})": paper_color(n) for n in names}
+    )
     caption = f"{share:.0%} of all squared distances between heads are in this map; near heads attend alike."
     return _finish(figure, None, caption)
 
@@ -279,17 +377,29 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
     for name in patterns:
         check_known("pattern", name, comparison.patterns)
     titles = [f"{letter(name)} {name} rank {comparison.correlation(name):.2f}" for name in patterns]
-    figure, axes, _ = _panels([title.removesuffix(" rank nan") for title in titles], width, "A", "B")
+    figure, axes, _ = _panels(
+        [title.removesuffix(" rank nan") for title in titles], width, "A", "B"
+    )
     for name, ax in zip(patterns, axes, strict=True):
         rows = comparison.of(name)
         opacity = np.where(rows["survives"], 0.85, 0.25)
         ax.axline((0, 0), (1, 1), color=palette.RULE, linewidth=0.5)
-        ax.scatter(rows["score_a"], rows["score_b"], 5, paper_color(name), alpha=opacity, linewidth=0, clip_on=False)
+        ax.scatter(
+            rows["score_a"],
+            rows["score_b"],
+            5,
+            paper_color(name),
+            alpha=opacity,
+            linewidth=0,
+            clip_on=False,
+        )
         ax.set(xlim=(0, 1), xticks=_TICKS, xticklabels=_TICK_LABELS)
         ax.set(ylim=(0, 1), yticks=_TICKS, yticklabels=_TICK_LABELS)
         ax.grid()
     a, b = comparison.signatures
-    models = (a.title, b.title) if a.title != b.title else (a.model, b.model)  # checkpoints of a run: by directories
+    models = (
+        (a.title, b.title) if a.title != b.title else (a.model, b.model)
+    )  # checkpoints of a run: by directories
     rate = f"a false discovery rate of {FALSE_DISCOVERIES:.0%}"
     pale = f"Pale: the difference does not survive {rate}, or is smaller than {comparison.least:g}."
     return _finish(figure, None, f"A: {models[0]}", f"B: {models[1]}", pale)
@@ -298,12 +408,23 @@ def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str
 def draw_syntax(result: Syntax, width: float) -> Figure:
     """The map of heads by what they follow."""
     marks = [result.letter(head) for head in result.grid]
-    colors = {mark: on_white(palette.SYNTAX_COLORS[mark.upper()], 0.5 if mark.islower() else 1) for mark in marks}
-    entries = {text[0]: f"{text[0]}  {text[2:]} ({marks.count(text[0])})" for text in result.legend()}
+    colors = {
+        mark: on_white(palette.SYNTAX_COLORS[mark.upper()], 0.5 if mark.islower() else 1)
+        for mark in marks
+    }
+    entries = {
+        text[0]: f"{text[0]}  {text[2:]} ({marks.count(text[0])})" for text in result.legend()
+    }
     legend = {text: colors[mark] for mark, text in entries.items() if mark in colors}
     caption = f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}."
-    caution = f"Below {FEW} sentences, results may not hold in other texts." if result.sentences < FEW else ""
-    return _draw_letters(result.grid, marks, [colors[mark] for mark in marks], legend, width, caption, caution)
+    caution = (
+        f"Below {FEW} sentences, results may not hold in other texts."
+        if result.sentences < FEW
+        else ""
+    )
+    return _draw_letters(
+        result.grid, marks, [colors[mark] for mark in marks], legend, width, caption, caution
+    )
 
 
 _FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
@@ -324,19 +445,25 @@ _OF_KIND = {"heads": "head", "lines": "head", "patterns": "comparison"}
 def _titles(result: HeadScores) -> list[str]:
     """The patterns, and why some have no score."""
     return [
-        f"{letter(n)} {n}" if len(result.order(n)) else f"{letter(n)} {n}: {why_unscored(result, n).partition(':')[0]}"
+        f"{letter(n)} {n}"
+        if len(result.order(n))
+        else f"{letter(n)} {n}: {why_unscored(result, n).partition(':')[0]}"
         for n in result.scores.patterns
     ]
 
 
 def _reading_of(result: HeadScores) -> str:
-    without = " Special tokens are removed, and rows renormalised." if result.reading.among_words else ""
+    without = (
+        " Special tokens are removed, and rows renormalised." if result.reading.among_words else ""
+    )
     return f"Scores{of_attention(result.grid)} {result.reading}.{without}"
 
 
 def _wrapped(text: str, width: float) -> str:
     """A text in lines of about a width."""
-    return "\n".join(textwrap.wrap(plain(text), max(1, int(width / _LETTER)), break_on_hyphens=False))
+    return "\n".join(
+        textwrap.wrap(plain(text), max(1, int(width / _LETTER)), break_on_hyphens=False)
+    )
 
 
 def _panels(
@@ -362,7 +489,11 @@ def _finish(figure: Figure, height: float | None, *captions: str) -> Figure:
     """Say above everything what the picture is of, and make its panels so high; square, where no height is given."""
     width, ax, engine = figure.get_figwidth(), figure.axes[0], figure.get_layout_engine()
     rows: int = ax.get_gridspec().nrows  # type: ignore[union-attr]
-    figure.suptitle("\n".join(_wrapped(text, width - 0.1) for text in captions if text), x=0.04 / width, ha="left")
+    figure.suptitle(
+        "\n".join(_wrapped(text, width - 0.1) for text in captions if text),
+        x=0.04 / width,
+        ha="left",
+    )
     for _ in range(3):  # what stands around a panel moves a little with its height
         engine.execute(figure)  # type: ignore[union-attr]
         total, box = figure.get_figheight(), ax.get_position(original=True)
@@ -380,7 +511,14 @@ def _add_legend(figure: Figure, colors: Mapping[str, str]) -> None:
 
 def _add_color_bar(axes: Sequence[Any], cells: Any, label: str) -> None:
     """Explain the shades of grids and heat maps, beneath their panels."""
-    place: Any = {"ax": list(axes), "location": "bottom", "shrink": 0.6, "aspect": 30, "pad": 0.01, "panchor": False}
+    place: Any = {
+        "ax": list(axes),
+        "location": "bottom",
+        "shrink": 0.6,
+        "aspect": 30,
+        "pad": 0.01,
+        "panchor": False,
+    }
     ticks = np.linspace(0, cells.get_clim()[1], 3)
     bar: Any = axes[0].figure.colorbar(cells, label=label, ticks=ticks, format="%.2g", **place)
     bar.solids.set(rasterized=False, edgecolor="face", linewidth=0.25)  # shapes, not an image
@@ -398,11 +536,20 @@ def _draw_grids(
         _name(ax.xaxis, range(grid.shape[1]), cell, _NUMBERED)
         _name(ax.yaxis, grid.numbers, down)
     _add_color_bar(axes, cells, label)
-    return _finish(figure, grid.shape[0] * down, caption + (" Hatched: no value." if np.isnan(values).any() else ""))
+    return _finish(
+        figure,
+        grid.shape[0] * down,
+        caption + (" Hatched: no value." if np.isnan(values).any() else ""),
+    )
 
 
 def _draw_letters(
-    grid: Grid, marks: Sequence[str], colors: Sequence[str], legend: Mapping[str, str], width: float, *captions: str
+    grid: Grid,
+    marks: Sequence[str],
+    colors: Sequence[str],
+    legend: Mapping[str, str],
+    width: float,
+    *captions: str,
 ) -> Figure:
     """Draw every head's mark on its colour in square cells, without the marks where they would be too small to read."""
     figure, (ax,), across = _panels([""], width, "head", "layer")
@@ -427,8 +574,18 @@ def _draw_cells(ax: Any, values: NDArray[Any], **options: Any) -> Any:
     """Draw numbers or colours, cell (0, 0) at the upper left; NaN is hatched. Shape: [row, column, ...]."""
     count, (rows, columns) = len(ax.figure.axes), values.shape[:2]
     ax.patch.set(facecolor="#ededed", edgecolor="#b5b5b5", hatch="//////", linewidth=0)
-    look = {"edgecolors": "face", "linewidth": 0.25, "rasterized": count * rows * columns > _MOST_CELLS, **options}
-    cells = ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(values), **look)
+    look = {
+        "edgecolors": "face",
+        "linewidth": 0.25,
+        "rasterized": count * rows * columns > _MOST_CELLS,
+        **options,
+    }
+    cells = ax.pcolormesh(
+        np.arange(columns + 1) - 0.5,
+        np.arange(rows + 1) - 0.5,
+        np.ma.masked_invalid(values),
+        **look,
+    )
     ax.set_ylim(rows - 0.5, -0.5)
     return cells
 

@@ -15,7 +15,14 @@ from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
 from attnscan.api.arguments import PairsInput, _paths_in, pairs_input
-from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, PairsError, TooLongError
+from attnscan.errors import (
+    AttnscanError,
+    InputError,
+    ModelError,
+    OptionError,
+    PairsError,
+    TooLongError,
+)
 from attnscan.results.terms import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
@@ -42,12 +49,19 @@ def in_memory(checkpoint: Path) -> Arguments:
 
 OF_PAIRS: dict[str, Callable[..., Any]] = {
     "heads": attnscan.heads,
-    "profile": lambda pairs, model, **options: attnscan.profile(pairs=pairs, model=model, **options),
-    "explain": lambda pairs, model, **options: attnscan.explain([(0, 1)], pairs=pairs, model=model, **options),
+    "profile": lambda pairs, model, **options: attnscan.profile(
+        pairs=pairs, model=model, **options
+    ),
+    "explain": lambda pairs, model, **options: attnscan.explain(
+        [(0, 1)], pairs=pairs, model=model, **options
+    ),
     "ablate": partial(attnscan.ablate, heads=[(0, 1)], draws=2, replace="mean"),
     "similar": attnscan.similar,
     "compare": lambda pairs, model, tokenizer=None, **options: attnscan.compare(
-        model, model, pairs, **{"match": "nearest", "tokenizer_a": tokenizer, "tokenizer_b": tokenizer, **options}
+        model,
+        model,
+        pairs,
+        **{"match": "nearest", "tokenizer_a": tokenizer, "tokenizer_b": tokenizer, **options},
     ),
 }
 CALLS: dict[str, Callable[..., Any]] = {
@@ -61,25 +75,37 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Arguments, in_memory: Arguments) -> None:
+def test_every_function_takes_a_model_that_is_in_memory(
+    name: str, by_name: Arguments, in_memory: Arguments
+) -> None:
     ours, theirs = (CALLS[name](**arguments).to_frame() for arguments in (in_memory, by_name))
     models = [column for column in ours.columns if column.startswith("model")]
     assert all(column.endswith("(in memory)") for column in ours[models].to_numpy().ravel())
-    pd.testing.assert_frame_equal(ours.drop(columns=models), theirs.drop(columns=models), check_exact=True)
+    pd.testing.assert_frame_equal(
+        ours.drop(columns=models), theirs.drop(columns=models), check_exact=True
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "compare"])
-def test_every_function_refuses_the_same(name: str, by_name: Arguments, in_memory: Arguments) -> None:
+def test_every_function_refuses_the_same(
+    name: str, by_name: Arguments, in_memory: Arguments
+) -> None:
     call, model, tokenizer = CALLS[name], in_memory["model"], in_memory["tokenizer"]
     for arguments, kind, said in (
         ({**in_memory, "device": "cpu"}, OptionError, "keeps its own device and dtype"),
         ({**by_name, "tokenizer": tokenizer}, OptionError, "a named model has its own tokenizer"),
         ({"model": model}, ModelError, "tokenizer is of the class NoneType"),
-        ({"model": torch.nn.Linear(1, 1), "tokenizer": tokenizer}, ModelError, "not a model of transformers"),
+        (
+            {"model": torch.nn.Linear(1, 1), "tokenizer": tokenizer},
+            ModelError,
+            "not a model of transformers",
+        ),
     ):
         assert said in refusal(lambda arguments=arguments: call(**arguments), kind)
     function = name.partition(" ")[0]
-    with pytest.raises(TypeError, match=rf"{function}\(\) got .* 'batch_token': did you mean 'batch_tokens'"):
+    with pytest.raises(
+        TypeError, match=rf"{function}\(\) got .* 'batch_token': did you mean 'batch_tokens'"
+    ):
         call(**by_name, batch_token=1)
 
 
@@ -89,7 +115,9 @@ def test_what_is_no_sentence(by_name: Arguments) -> None:
             ((b"the cat",), "sentence A is of the class bytes, and not text; give a text"),
             ((A, float("nan")), "sentence B is of the class float, and not text"),
         ):
-            assert message in refusal(lambda call=call, sentences=sentences: call(*sentences, **by_name), InputError)
+            assert message in refusal(
+                lambda call=call, sentences=sentences: call(*sentences, **by_name), InputError
+            )
 
 
 HEADS: list[Any] = [
@@ -113,11 +141,18 @@ def test_a_head_may_stand_alone(by_name: Arguments) -> None:
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
     assert {effect.set.heads for effect in effects} == {(Head(1, 0),)}
     result = attnscan.classify(A, B, **by_name)
-    assert attnscan.plot(result, kind="head", heads=(1, 0)) == attnscan.plot(result, kind="head", heads="1-0")
-    assert attnscan.report(result, heads=np.array([1, 0])).html == attnscan.report(result, heads="1-0").html
+    assert attnscan.plot(result, kind="head", heads=(1, 0)) == attnscan.plot(
+        result, kind="head", heads="1-0"
+    )
+    assert (
+        attnscan.report(result, heads=np.array([1, 0])).html
+        == attnscan.report(result, heads="1-0").html
+    )
 
 
-def test_a_token_may_be_named_by_its_index_and_a_window_ends_no_earlier_than_it_begins(by_name: Arguments) -> None:
+def test_a_token_may_be_named_by_its_index_and_a_window_ends_no_earlier_than_it_begins(
+    by_name: Arguments,
+) -> None:
     assert {*attnscan.show("0-1", A, B, token=1, **by_name).to_frame()["query"]} == {1}
     with pytest.raises(OptionError, match=r"\(4, 2\) is not a window"):
         attnscan.show("0-1", A, B, window=(4, 2), **by_name)
@@ -127,11 +162,19 @@ def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Argum
     long = "the cat sat " * 200
     with pytest.raises(TooLongError):
         attnscan.classify(long, **by_name)
-    assert attnscan.classify(long, on_long="truncate", predictive="off", **by_name).signature.pairs_truncated == 1
+    assert (
+        attnscan.classify(
+            long, on_long="truncate", predictive="off", **by_name
+        ).signature.pairs_truncated
+        == 1
+    )
 
 
 def test_patterns_that_there_are_not(by_name: Arguments) -> None:
-    result, comparison = attnscan.classify(A, B, **by_name), attnscan.compare(by_name["model"], by_name["model"], PAIRS)
+    result, comparison = (
+        attnscan.classify(A, B, **by_name),
+        attnscan.compare(by_name["model"], by_name["model"], PAIRS),
+    )
     asks: list[Callable[[], object]] = [
         lambda: result.to_frame(["delimeter"]),
         lambda: result.order("delimeter"),
@@ -141,7 +184,11 @@ def test_patterns_that_there_are_not(by_name: Arguments) -> None:
     for ask in asks:
         assert "did you mean 'delimiter'?" in refusal(ask, OptionError)
     one = attnscan.classify(A, pattern="delimiter", **by_name)
-    assert "delimiter" in one.to_frame() and "identical" not in one.to_frame() and "identical" in one.scores.patterns
+    assert (
+        "delimiter" in one.to_frame()
+        and "identical" not in one.to_frame()
+        and "identical" in one.scores.patterns
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +213,9 @@ def test_patterns_that_there_are_not(by_name: Arguments) -> None:
         ("compare", "match", "name", "there is no match 'name'"),
     ],
 )
-def test_a_wrong_value_is_refused_in_a_line(call: str, option: str, value: Any, said: str, by_name: Arguments) -> None:
+def test_a_wrong_value_is_refused_in_a_line(
+    call: str, option: str, value: Any, said: str, by_name: Arguments
+) -> None:
     with pytest.raises(AttnscanError) as caught:
         CALLS[call](**by_name, **{option: value})
     assert said in str(caught.value) and caught.value.remedy
@@ -197,20 +246,28 @@ each = pytest.mark.parametrize("call", OF_PAIRS.values(), ids=OF_PAIRS)
 def test_a_table_is_scored_by_its_rows(call: Callable[..., Any], checkpoint: Path) -> None:
     expected = call(SIX, model=checkpoint).to_frame()
     pd.testing.assert_frame_equal(call(FRAME, model=checkpoint).to_frame(), expected)
-    pd.testing.assert_frame_equal(call(iter([FRAME[:2], FRAME[2:]]), model=checkpoint).to_frame(), expected)
+    pd.testing.assert_frame_equal(
+        call(iter([FRAME[:2], FRAME[2:]]), model=checkpoint).to_frame(), expected
+    )
     b_alone = call(FRAME.to_dict("records"), model=checkpoint, columns="hypothesis").to_frame()
     pd.testing.assert_frame_equal(b_alone, call([b for _, b in SIX], model=checkpoint).to_frame())
 
 
 @each
-def test_a_bad_pair_is_told_of_once_and_left_out(call: Callable[..., Any], checkpoint: Path) -> None:
-    frame = pd.concat([FRAME[:2], pd.DataFrame({"premise": [None, "\u200b"], "hypothesis": [B, B]}), FRAME[2:]])
+def test_a_bad_pair_is_told_of_once_and_left_out(
+    call: Callable[..., Any], checkpoint: Path
+) -> None:
+    frame = pd.concat(
+        [FRAME[:2], pd.DataFrame({"premise": [None, "\u200b"], "hypothesis": [B, B]}), FRAME[2:]]
+    )
     for pairs in (frame, iter(frame[["premise", "hypothesis"]].to_dict("records"))):
         bad: list[InputError] = []
         found = call(pairs, model=checkpoint, on_bad=bad.append)
         assert [error.what.partition(":")[0] for error in bad] == ["row 3", "row 4"]
         pd.testing.assert_frame_equal(found.to_frame(), call(SIX, model=checkpoint).to_frame())
-    assert refusal(lambda: call(frame, model=checkpoint), PairsError).startswith("row 3: sentence A is missing")
+    assert refusal(lambda: call(frame, model=checkpoint), PairsError).startswith(
+        "row 3: sentence A is missing"
+    )
 
 
 @each
@@ -218,7 +275,11 @@ def test_how_far_it_is(call: Callable[..., Any], checkpoint: Path) -> None:
     steps: list[tuple[str, int | None, int | None]] = []
     call(FRAME, model=checkpoint, progress=lambda *step: steps.append(step))
     last = {doing: (done, total) for doing, done, total in steps}
-    of_pairs = [step for doing, step in last.items() if doing.endswith(("pairs", "models")) and step[0] is not None]
+    of_pairs = [
+        step
+        for doing, step in last.items()
+        if doing.endswith(("pairs", "models")) and step[0] is not None
+    ]
     assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
 
 
@@ -236,7 +297,9 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
         assert caught.value is error
 
 
-def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
+def _pairs(
+    pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False
+) -> Any:
     return pairs_input(pairs, {"columns": columns, "skip_bad": skip_bad}, id=id, labels=labels)
 
 
@@ -248,7 +311,12 @@ def test_files_are_told_from_texts(tmp_path: Path) -> None:
         (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
     ):
         assert _paths_in(pairs) == paths
-    for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
+    for texts in (
+        ["It is in a.csv", "and so on."],
+        iter(["a.csv"]),
+        [("a.csv", "b.csv")],
+        pd.Series(["a.csv"]),
+    ):
         assert _paths_in(texts) is None and isinstance(_pairs(texts), PairsInput)
 
 
@@ -271,13 +339,20 @@ def test_scores_of_pairs_say_whose_they_are(checkpoint: Path, tmp_path: Path) ->
     for pairs in (FRAME, path):
         attnscan.heads(pairs, model=checkpoint, predictive_pairs=2, id="key", per_pair=rows)
         scores = pd.read_parquet(rows)
-        assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(enumerate("abcdef", 1))
+        assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(
+            enumerate("abcdef", 1)
+        )
         assert set(scores["file"]) == {str(path) if pairs is path else ""}
-        assert scores[scores["pattern"] == "predictive"]["pair"].nunique() == 2  # of a sample of pairs alone
+        assert (
+            scores[scores["pattern"] == "predictive"]["pair"].nunique() == 2
+        )  # of a sample of pairs alone
 
 
 def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
-    path, options = tmp_path / "p.tsv", {"columns": [3], "model": "bundled", "pattern": ["next-word"]}
+    path, options = (
+        tmp_path / "p.tsv",
+        {"columns": [3], "model": "bundled", "pattern": ["next-word"]},
+    )
     path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
     with pytest.warns(UserWarning) as warned:
         guessed = attnscan.heads(path, **options)
@@ -292,8 +367,13 @@ def test_words_between_spaces_are_as_given() -> None:
     of = {"model": "bundled", "predictive": "off", "related": False, "unit": "word"}
     spaced = attnscan.classify("the cat's mat, 我 爱猫", words="spaces", **of)
     expected = attnscan.classify(
-        attnscan.Sentence("the cat's mat, 我 爱猫", [(0, 3), (4, 9), (10, 14), (15, 16), (17, 19)]), **of
+        attnscan.Sentence("the cat's mat, 我 爱猫", [(0, 3), (4, 9), (10, 14), (15, 16), (17, 19)]),
+        **of,
     )
-    assert spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
+    assert (
+        spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
+    )
     assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
-    assert "words between spaces" in spaced.signature.pattern_set and spaced.signature.unit == "word"
+    assert (
+        "words between spaces" in spaced.signature.pattern_set and spaced.signature.unit == "word"
+    )

@@ -55,8 +55,15 @@ def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_ab
 ) -> None:
     caplog.set_level(logging.INFO, "attnscan")
     tokenizer = whole_words()
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), initializer_range=1e-3, **sizes)).eval()
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
+    model = BertForMaskedLM(
+        BertConfig(vocab_size=len(tokenizer), initializer_range=1e-3, **sizes)
+    ).eval()
     attnscan.heads(TEXTS, model=model, tokenizer=tokenizer)
     assert [line for line in caplog.messages if line.startswith("predictive was asked of ")]
 
@@ -109,13 +116,21 @@ def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "attnscan")
-    pairs = [(f"the cat {word} sat", "a dog ran") for word in ["one", "two", "three", "four", "five", "six"]]
+    pairs = [
+        (f"the cat {word} sat", "a dog ran")
+        for word in ["one", "two", "three", "four", "five", "six"]
+    ]
     attnscan.heads(pairs, model="bundled", predictive="off")
     assert not [line for line in caplog.messages if "on this machine" in line]
-    for predictive, says in (("off", "1 minute .*"), ("auto", "3 minutes .*; with predictive off about 1")):
+    for predictive, says in (
+        ("off", "1 minute .*"),
+        ("auto", "3 minutes .*; with predictive off about 1"),
+    ):
         caplog.clear()
         clock = iter(range(0, 99, 20))  # it is asked at the start, twice, and after all pairs
-        monkeypatch.setattr("attnscan.api.many_pairs.time", type("Clock", (), {"monotonic": clock.__next__}))
+        monkeypatch.setattr(
+            "attnscan.api.many_pairs.time", type("Clock", (), {"monotonic": clock.__next__})
+        )
         attnscan.heads(pairs, model="bundled", predictive=predictive)
         said = [line for line in caplog.messages if "on this machine" in line]
         assert len(said) == 1 and re.fullmatch(f"this takes about {says}", said[0])

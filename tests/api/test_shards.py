@@ -21,7 +21,11 @@ CUTS = ((0, 3), (3, 3), (3, 4), (4, 40))
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (1, 1): "identical"}))
+    return str(
+        save_toy_bert(
+            tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (1, 1): "identical"}
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +48,16 @@ def mine(batch: EncodedBatch) -> Tensor:
     ],
     ids=["labels", "predictive", "own pattern", "split"],
 )
-def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel, options: dict[str, Any]) -> None:
+def test_shards_from_anywhere_are_the_ranking_of_all(
+    model: attnscan.LoadedModel, options: dict[str, Any]
+) -> None:
     parts = [attnscan.shard(TEXTS[i:j], model=model, **options) for i, j in CUTS]
     parts.append(attnscan.shard(["the " * 200], model=model, **{**options, "on_long": "skip"}))
     parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    found, expected = attnscan.finish(sum(parts[3::-1])), attnscan.heads(TEXTS, model=model, **options)
+    found, expected = (
+        attnscan.finish(sum(parts[3::-1])),
+        attnscan.heads(TEXTS, model=model, **options),
+    )
     for kind in ("every_key", "words_only"):
         for name in ("score", "chance", "se", "n", "pairs"):
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
@@ -57,7 +66,10 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
         pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
         pd.testing.assert_frame_equal(found.profile.to_frame(), expected.profile.to_frame())
     assert (found.ranked_by is None) is (expected.ranked_by is None)
-    assert found.signature.input_hash == attnscan.finish(sum(parts[:4]), model=model).signature.input_hash
+    assert (
+        found.signature.input_hash
+        == attnscan.finish(sum(parts[:4]), model=model).signature.input_hash
+    )
     assert found._repr_html_() is not None
     with pytest.raises(EngineError, match="parts of one scan differ: on_long truncate and skip"):
         sum(parts)
@@ -80,7 +92,9 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
     other = attnscan.load(str(save_toy_bert(tmp_path, 2, 3, {(0, 1): "identical"})))
     asking: Any = {"predictive": "distance", "predictive_pairs": 1, "predictive_words": 2}
     one = attnscan.shard(TEXTS[:2], model=model, **asking)
-    with pytest.raises(EngineError, match="differ: seed 0 and 1; use the same model, options and versions"):
+    with pytest.raises(
+        EngineError, match="differ: seed 0 and 1; use the same model, options and versions"
+    ):
         one + attnscan.shard(TEXTS[:2], model=model, seed=1, **asking)
     with pytest.raises(EngineError, match="differ: fingerprint"):
         one + attnscan.shard(TEXTS[:2], model=other, **asking)
@@ -90,7 +104,9 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
 
 def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:
     arguments: Any = {"model": model.model, "tokenizer": model.tokenizer}
-    one = attnscan.shard(TEXTS[:2], predictive="distance", predictive_pairs=1, predictive_words=2, **arguments)
+    one = attnscan.shard(
+        TEXTS[:2], predictive="distance", predictive_pairs=1, predictive_words=2, **arguments
+    )
     with pytest.raises(OptionError, match="was in memory; give it again"):
         attnscan.finish(one)
     assert attnscan.finish(one, **arguments).signature.predictive == "distance"
@@ -105,7 +121,10 @@ def test_a_model_in_memory_is_as_it_is_at_each_call(toy: str) -> None:
     shards = []
     for eps in (norm.eps, 1.0, norm.eps):
         norm.eps = eps
-        shards += [attnscan.shard(TEXTS[:2], predictive="off", **model) for model in (arguments, {"model": held})]
+        shards += [
+            attnscan.shard(TEXTS[:2], predictive="off", **model)
+            for model in (arguments, {"model": held})
+        ]
     before, before_by_handle, changed, changed_by_handle, *after = shards
     assert attnscan.finish(sum([before, before_by_handle, *after])).signature.pairs_read == 8
     assert attnscan.finish(changed + changed_by_handle).signature.pairs_read == 4

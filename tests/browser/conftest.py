@@ -44,14 +44,21 @@ def opened(browser: Browser, caplog: pytest.LogCaptureFixture) -> Iterator[Calla
 
         def note_request(request: Request) -> None:
             is_own = request.is_navigation_request() or not isinstance(place, Path)
-            if not (is_own and request.url.startswith(address)) and not request.url.startswith(("data:", "blob:")):
+            if not (is_own and request.url.startswith(address)) and not request.url.startswith(
+                ("data:", "blob:")
+            ):
                 troubles.append(f"request of {request.url}")
 
         page.set_default_timeout(60_000)
         page.on("request", note_request)
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        if isinstance(place, Path):  # of a server's answers, the browser itself says those that are refusals
+        page.on(
+            "dialog",
+            lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        )
+        if isinstance(
+            place, Path
+        ):  # of a server's answers, the browser itself says those that are refusals
             page.on("console", lambda message: troubles.append(f"console: {message.text}"))
         page.goto(address + rest)
         settle(page)
@@ -86,8 +93,21 @@ def pairs_page(pages: Path, ranking: HeadScores) -> Path:
 def kinds_page(pages: Path) -> Path:
     """The page that the command line makes of all kinds of attention."""
     (pages / "links.txt").write_text("4-0 3-1 2-2 1-3\n")
-    command = ["report", "bado fela gumi hora jiku", "UKIJ AROH IMUG ALEF", "--model", str(TRANSLATOR)]
-    command += ["--attention", "all", "--predictive", "off", "--alignments", str(pages / "links.txt")]
+    command = [
+        "report",
+        "bado fela gumi hora jiku",
+        "UKIJ AROH IMUG ALEF",
+        "--model",
+        str(TRANSLATOR),
+    ]
+    command += [
+        "--attention",
+        "all",
+        "--predictive",
+        "off",
+        "--alignments",
+        str(pages / "links.txt"),
+    ]
     run(*command, "-o", str(pages / "kinds.html"))
     return pages / "kinds.html"
 
@@ -98,5 +118,7 @@ def trees_page(pages: Path) -> Path:
     plan = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
     model = str(save_toy_bert(pages / "toy", 2, 3, plan, carries=True))
     trees, page = planted_file(pages), pages / "trees.html"
-    attnscan.report(treebank=trees, sentences="30,288,1", model=model, predictive="off", output=page)
+    attnscan.report(
+        treebank=trees, sentences="30,288,1", model=model, predictive="off", output=page
+    )
     return page

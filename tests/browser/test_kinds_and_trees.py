@@ -12,17 +12,24 @@ from translator import TRANSLATOR, eager
 
 import attnscan
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.xdist_group("browser"),
+]  # one browser, which takes a core by itself
 
 KINDS = {"encoder": "", "decoder": "d", "cross": "c"}
 FOLLOWED = re.compile("followed")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_has_its_heads_numbers_and_table(opened: Open, kinds_page: Path, kind: str) -> None:
+def test_each_kind_has_its_heads_numbers_and_table(
+    opened: Open, kinds_page: Path, kind: str
+) -> None:
     source, target = "bado fela gumi hora jiku", "UKIJ AROH IMUG ALEF"
     output = eager(TRANSLATOR, source, target)
-    weights = np.concatenate(output[f"{kind}_attentions"]).astype(float)  # [layer, head, query, key]
+    weights = np.concatenate(output[f"{kind}_attentions"]).astype(
+        float
+    )  # [layer, head, query, key]
     layers, heads, *_ = weights.shape
     page = opened(kinds_page, f"#input={kind}")
     names = [f"{KINDS[kind]}{layer}-{head}" for layer in range(layers) for head in range(heads)]
@@ -39,14 +46,18 @@ def test_each_kind_has_its_heads_numbers_and_table(opened: Open, kinds_page: Pat
     page = opened(kinds_page, f"#view=table&by=weight&special=in&input={kind}")
     links = {"alignments": kinds_page.with_name("links.txt")} if kind == "cross" else {}
     options = {"model": str(TRANSLATOR), "predictive": "off", "attention": kind, **links}
-    frame = attnscan.classify(source, *([target] if kind != "encoder" else []), **options).to_frame()
+    frame = attnscan.classify(
+        source, *([target] if kind != "encoder" else []), **options
+    ).to_frame()
     with page.expect_download() as saved:
         page.locator("#save").click()
     lines = Path(saved.value.path()).read_text().splitlines()
     assert lines[0].split(",") == list(frame.columns) and len(lines) == 1 + len(frame)
     assert page.locator("#scores tbody th").all_text_contents() == names
     columns = page.locator("#scores thead th").all_text_contents()
-    assert ("same-place" in columns) == (kind == "cross") and ("next-word" in columns) == (kind != "cross")
+    assert ("same-place" in columns) == (kind == "cross") and ("next-word" in columns) == (
+        kind != "cross"
+    )
 
 
 def test_the_switch_leads_to_each_kind_and_gold_links_are_outlined_in_cross_attention(
@@ -85,8 +96,14 @@ def test_arcs_that_heads_follow_stand_out_in_every_sentence_and_are_read_by_poin
     opened: Open, trees_page: Path, width: int, scheme: str
 ) -> None:
     page = opened(trees_page, "#view=head&by=weight&heads=0-0", width, color_scheme=scheme)
-    assert page.locator(".sentences .name").evaluate("name => name.scrollWidth === name.clientWidth"), "text is cut"
-    arcs, words, hint = page.locator(".labels button"), page.locator(".words bdi"), page.locator("#tree .hint")
+    assert page.locator(".sentences .name").evaluate(
+        "name => name.scrollWidth === name.clientWidth"
+    ), "text is cut"
+    arcs, words, hint = (
+        page.locator(".labels button"),
+        page.locator(".words bdi"),
+        page.locator("#tree .hint"),
+    )
     expect(words).to_have_text(["the", "straw", "straw", "cat", "ran", "ran", "."])
     expect(arcs).to_have_text(["det", "amod", "amod", "nsubj", "conj", "punct"])
     expect(arcs.nth(0)).to_have_class(FOLLOWED)  # what else 0-0 attends to, it does evenly
@@ -119,4 +136,6 @@ def test_arcs_that_heads_follow_stand_out_in_every_sentence_and_are_read_by_poin
     expect(arcs).to_have_text(["det", "nsubj", "punct"])
     expect(page.locator("#queries button:visible")).to_have_count(4)
     assert "input=1" in page.url
-    assert b"/ShadingType" not in page.pdf(), "of one sentence, viewers of PDF darken the squares behind a gradient"
+    assert b"/ShadingType" not in page.pdf(), (
+        "of one sentence, viewers of PDF darken the squares behind a gradient"
+    )

@@ -19,18 +19,25 @@ from attnscan.scan import scanner
 from attnscan.views.behaviour import summary
 from attnscan.views.palette import words
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.xdist_group("browser"),
+]  # one browser, which takes a core by itself
 
 HEAD = "#view=head&special=in"
 TOKENS = 19  # of the article's pair
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, _loaded_models: LoadedModels) -> Iterator[str]:
+def address(
+    tmp_path_factory: pytest.TempPathFactory, _loaded_models: LoadedModels
+) -> Iterator[str]:
     """Of a server with the bundled model, and a masked LM whose answers are known."""
     toy = save_toy_mlm(tmp_path_factory.mktemp("toy"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanner, "load", _loaded_models.anew)  # models of its own: they may run when a test has ended
+        patch.setattr(
+            scanner, "load", _loaded_models.anew
+        )  # models of its own: they may run when a test has ended
         server = attnscan.serve(A, B, model="bundled", against=str(toy))
     with server:
         yield server.url
@@ -42,9 +49,13 @@ def tokens(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("view", ["model", "head", "neuron", "table"])
-def test_every_view_may_be_opened_first_and_follows_an_edit(opened: Open, address: str, view: str) -> None:
+def test_every_view_may_be_opened_first_and_follows_an_edit(
+    opened: Open, address: str, view: str
+) -> None:
     page = opened(address, f"#view={view}&heads=2-0&by=weight&special=in")
-    names = page.locator({"head": "#queries bdi", "neuron": "#key-names button"}.get(view, "#words button"))
+    names = page.locator(
+        {"head": "#queries bdi", "neuron": "#key-names button"}.get(view, "#words button")
+    )
     expect(names).to_have_count(TOKENS)
     page.fill("#sentence-b", "")
     page.fill("#sentence-a", "the cat sat")
@@ -56,7 +67,9 @@ def test_every_view_may_be_opened_first_and_follows_an_edit(opened: Open, addres
         expect(page.locator("#thumbnails canvas").first).to_have_attribute("width", "5")
         expect(page.locator("#summary")).to_contain_text(summary(true))
     elif view == "head":
-        page.locator("#queries button").nth(1).focus()  # what comes later may move words from under a pointer
+        page.locator("#queries button").nth(
+            1
+        ).focus()  # what comes later may move words from under a pointer
         expect(page.locator("#reading")).to_contain_text("the looks most at")
         shown = [float(text) for text in page.locator("#keys .value").all_text_contents()]
         assert shown == pytest.approx(true.kept_attention().weights[2, 0, 1].tolist(), abs=6e-4)
@@ -81,14 +94,20 @@ def test_what_cannot_be_answered_is_said_and_nothing_is_lost(opened: Open, addre
     page.fill("#sentence-a", "I ran.")
     expect(refused).to_be_hidden()
     assert tokens(page)[:4] == ["[CLS]", "i", "ran", "."]
-    page.route(re.compile("/answer|/numbers"), lambda route: route.abort())  # as of a server that has ended
+    page.route(
+        re.compile("/answer|/numbers"), lambda route: route.abort()
+    )  # as of a server that has ended
     page.fill("#sentence-a", "The dog ran.")
     expect(refused).to_contain_text("start attnscan serve again")
     page.click("#picker [value='5-5']")
-    expect(page.locator("#head-notice")).to_have_text(re.compile("5-5 .*: the server did not send them; reload"))
+    expect(page.locator("#head-notice")).to_have_text(
+        re.compile("5-5 .*: the server did not send them; reload")
+    )
 
     page = opened(address, "#view=model")
-    page.route("**/numbers/**", lambda route: route.fulfill(status=410, json={}), times=1)  # dropped: it is asked again
+    page.route(
+        "**/numbers/**", lambda route: route.fulfill(status=410, json={}), times=1
+    )  # dropped: it is asked again
     page.click("#tab-head")
     expect(page.locator("#lines")).to_be_visible()
 
@@ -117,11 +136,19 @@ def test_a_hidden_word_is_predicted_and_hidden_words_and_links_stay_when_others_
     page.fill("#sentence-a", ".")
     expect(page.locator("#words [aria-pressed=true]")).to_have_text(["the", "bought"])
     expect(page).to_have_url(re.compile("hidden=4,8"))  # "the" was hidden twice
-    page, edited = opened(address, "#view=head&by=weight&special=in&link=14-13"), "At the store, I bought much bread."
+    page, edited = (
+        opened(address, "#view=head&by=weight&special=in&link=14-13"),
+        "At the store, I bought much bread.",
+    )
     expect(page.locator("#ranked li")).to_have_count(72)
     page.fill("#sentence-b", edited)
     expect(page.locator("#ranked-by")).to_contain_text("much → bought")
-    mean = attnscan.classify(A, edited, model="bundled", predictive="off").kept_attention().weights[:, :, 14, 13].mean()
+    mean = (
+        attnscan.classify(A, edited, model="bundled", predictive="off")
+        .kept_attention()
+        .weights[:, :, 14, 13]
+        .mean()
+    )
     expect(page.locator("#ranked-by")).to_contain_text(f"average head {mean:.3f}")
     page.fill("#sentence-b", "")
     settle(page)
@@ -129,7 +156,9 @@ def test_a_hidden_word_is_predicted_and_hidden_words_and_links_stay_when_others_
     expect(page.locator("#question")).to_be_hidden()
 
 
-def test_heads_are_switched_off_by_touch_and_positions_and_segments_changed(opened: Open, address: str) -> None:
+def test_heads_are_switched_off_by_touch_and_positions_and_segments_changed(
+    opened: Open, address: str
+) -> None:
     page = opened(address, f"{HEAD}&heads=2-0", 360, has_touch=True, is_mobile=True)
     before = page.locator("#facts").inner_text()
     page.tap("#changes summary >> nth=0")
@@ -140,14 +169,18 @@ def test_heads_are_switched_off_by_touch_and_positions_and_segments_changed(open
     expect(page.locator("#without")).to_have_value("2-0")
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    chips = page.locator("#words button:enabled").evaluate_all("all => all.map(chip => chip.offsetHeight)")
+    chips = page.locator("#words button:enabled").evaluate_all(
+        "all => all.map(chip => chip.offsetHeight)"
+    )
     assert chips and min(chips) >= 24
     page.fill("#without", "2-0, 9-9")
     page.press("#without", "Enter")
     for view in ("model", "head"):  # whatever else is shown meanwhile
         page.tap(f"#tab-{view}")
         settle(page)
-        expect(page.locator("#refused")).to_contain_text("no head 9-9: this model has 6 layers of 12 heads")
+        expect(page.locator("#refused")).to_contain_text(
+            "no head 9-9: this model has 6 layers of 12 heads"
+        )
     expect(page.locator("#without")).to_have_value("2-0, 9-9")
     expect(page.locator("#picker .out")).to_have_count(1)
     page.fill("#without", "layer:0")
@@ -178,11 +211,17 @@ def test_history_links_the_back_button_and_an_offline_page(opened: Open, address
     expect(past).to_have_count(2)
     page.click("#words button >> nth=2")
     expect(past).to_have_count(3)
-    assert all(page.request.post(f"{address}answer", data={"a": word}).ok for word in "abcdefgh")  # all that is held
+    assert all(
+        page.request.post(f"{address}answer", data={"a": word}).ok for word in "abcdefgh"
+    )  # all that is held
     with page.expect_download() as download:
         page.click("#offline")
     saved = Elements(Path(download.value.path()).read_text(encoding="utf-8"))
-    assert saved.facts["tokens"] == tokens(page) and "[MASK]" in tokens(page) and saved.data["live"] is None
+    assert (
+        saved.facts["tokens"] == tokens(page)
+        and "[MASK]" in tokens(page)
+        and saved.data["live"] is None
+    )
     page.click("#past summary")
     expect(past.first).to_contain_text("hidden: dog")
     link = page.locator("#past a").first.get_attribute("href")
@@ -196,7 +235,9 @@ def test_history_links_the_back_button_and_an_offline_page(opened: Open, address
 
 def test_by_keyboard_alone_however_fast(opened: Open, address: str) -> None:
     page, errors = opened(address, HEAD), list[str]()
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console", lambda message: errors.append(message.text) if message.type == "error" else None
+    )
     for _ in range(30):
         press(page, "Tab")
         if page.evaluate("document.activeElement.id") == "sentence-a":
@@ -204,7 +245,19 @@ def test_by_keyboard_alone_however_fast(opened: Open, address: str) -> None:
     press(page, "Control+a")
     page.keyboard.type("The dog ran home and the cat sat.", delay=15)
     expect(page.locator("#queries")).to_contain_text("sat")
-    assert tokens(page)[:11] == ["[CLS]", "the", "dog", "ran", "home", "and", "the", "cat", "sat", ".", "[SEP]"]
+    assert tokens(page)[:11] == [
+        "[CLS]",
+        "the",
+        "dog",
+        "ran",
+        "home",
+        "and",
+        "the",
+        "cat",
+        "sat",
+        ".",
+        "[SEP]",
+    ]
     expect(page.locator("#facts")).to_contain_text("bootstrap resamples")
     press(page, "Tab", "Tab")
     assert page.evaluate("document.activeElement.parentElement.id") == "words"
@@ -225,7 +278,9 @@ TARGET, LINKS = "AROH IMUG ALEF ODAB", "3-0 2-1 1-2 0-3"
 @pytest.fixture(scope="module")
 def address_of_kinds() -> Iterator[str]:
     """Of a server with an encoder-decoder, read by all kinds of attention, and a pair with gold links."""
-    with attnscan.serve(SOURCE, TARGET, model=str(TRANSLATOR), attention="all", alignments=[LINKS]) as server:
+    with attnscan.serve(
+        SOURCE, TARGET, model=str(TRANSLATOR), attention="all", alignments=[LINKS]
+    ) as server:
         yield server.url
 
 
@@ -252,7 +307,9 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
     ):
         ask(page, a, b)
         page.locator("h1").hover()
-        outlined = "Outlined in orange: gold links." if linked_word else "No gold links are outlined: "
+        outlined = (
+            "Outlined in orange: gold links." if linked_word else "No gold links are outlined: "
+        )
         expect(page.locator("#reading")).to_contain_text(outlined)
         names.first.hover()
         expect(page.locator("#keys .gold bdi")).to_have_text([linked_word] if linked_word else [])
@@ -270,11 +327,18 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
         choose(page, "by", "weight")
         choose(page, "special", "in")
         pattern = "even" if kind == "cross" else "previous-word"
-        column = page.locator("#scores thead tr:last-child th").all_text_contents().index(pattern) + 1
+        column = (
+            page.locator("#scores thead tr:last-child th").all_text_contents().index(pattern) + 1
+        )
         for a, b in ((SOURCE, None), (EDITED, None), (EDITED, "IVAP OZER")):
             ask(page, a, b or "")
-            target, options = () if kind == "encoder" else (b,), {"predictive": "off", "special": "in"}
-            frame = attnscan.classify(a, *target, model=str(TRANSLATOR), attention=kind, **options).to_frame()
+            target, options = (
+                () if kind == "encoder" else (b,),
+                {"predictive": "off", "special": "in"},
+            )
+            frame = attnscan.classify(
+                a, *target, model=str(TRANSLATOR), attention=kind, **options
+            ).to_frame()
             expect(page.locator("#scores tbody tr")).to_have_count(len(frame))
             cells = page.locator(f"#scores tbody tr > :nth-child({column})")
             titles = cells.evaluate_all("cells => cells.map(cell => cell.title)")

@@ -26,10 +26,18 @@ from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import heads_html
 from attnscan.views.palette import COLORS, letter, words
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("browser")]  # one browser, which takes a core by itself
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.xdist_group("browser"),
+]  # one browser, which takes a core by itself
 
 VIEWS = ("model", "head", "neuron", "table")
-READINGS: list[tuple[By, Special]] = [("weight", "out"), ("carried", "in"), ("weight", "in"), ("carried", "out")]
+READINGS: list[tuple[By, Special]] = [
+    ("weight", "out"),
+    ("carried", "in"),
+    ("weight", "in"),
+    ("carried", "out"),
+]
 
 
 def numbers_of(attention: Attention, head: Head, by: By, special: Special) -> NDArray[np.float64]:
@@ -51,10 +59,14 @@ def sentence_on(attention: Attention, head: Head, query: int) -> str:
     """What the page says of a query by weight."""
 
     def named(index: int) -> str:
-        return attention.tokens[index] + (f" {index}" if attention.tokens.count(attention.tokens[index]) > 1 else "")
+        return attention.tokens[index] + (
+            f" {index}" if attention.tokens.count(attention.tokens[index]) > 1 else ""
+        )
 
     row = attention.weights[head.place][query]
-    first, second = (f"{named(key)} ({row[key]:.2f})" for key in np.argsort(-row, kind="stable")[:2].tolist())
+    first, second = (
+        f"{named(key)} ({row[key]:.2f})" for key in np.argsort(-row, kind="stable")[:2].tolist()
+    )
     return f"{named(query)} looks most at {first}, then {second}."
 
 
@@ -67,14 +79,19 @@ def marks_of(labels: Labels) -> list[str]:
 def go(page: Page, fragment: str) -> None:
     """To another address of the same page, which is not loaded again; done when the page has heard of it."""
     heard = "new Promise((done) => window.addEventListener('hashchange', () => done(0), { once: true }))"
-    page.evaluate(f"(fragment) => {{ const heard = {heard}; location.hash = fragment; return heard; }}", fragment)
+    page.evaluate(
+        f"(fragment) => {{ const heard = {heard}; location.hash = fragment; return heard; }}",
+        fragment,
+    )
     settle(page)
 
 
 def pixels(canvas: Locator) -> NDArray[np.float64]:
     """Whole numbers to 255. Shape: [pixel, red green blue alpha]."""
     settle(canvas.page)
-    return (255 * picture_at(canvas.evaluate("canvas => canvas.toDataURL()")).reshape(-1, 4)).round()
+    return (
+        255 * picture_at(canvas.evaluate("canvas => canvas.toDataURL()")).reshape(-1, 4)
+    ).round()
 
 
 def count_drawn(canvas: Locator) -> int:
@@ -98,9 +115,13 @@ def saved_table(page: Page) -> bytes:
     return Path(download.value.path()).read_bytes()
 
 
-def test_a_notebook_shows_the_same_views_and_saves_the_table(opened: Open, tmp_path: Path, article: HeadScores) -> None:
+def test_a_notebook_shows_the_same_views_and_saves_the_table(
+    opened: Open, tmp_path: Path, article: HeadScores
+) -> None:
     path = tmp_path / "cell.html"
-    path.write_text(f"<!doctype html><html data-settled='yes'><body>{heads_html(article)}", encoding="utf-8")
+    path.write_text(
+        f"<!doctype html><html data-settled='yes'><body>{heads_html(article)}", encoding="utf-8"
+    )
     page = opened(path)
     frame = page.frame_locator("iframe")
     for view in ("Head", "Neuron", "Model"):
@@ -119,15 +140,24 @@ def test_letters_colours_thumbnails_and_counts_follow_the_reading(
 ) -> None:
     page, attention = opened(article_page), article.kept_attention()
     hint = page.locator("#model-hint")
-    expect(hint).to_contain_text("What each head does, by attention weight, among words, by letter and colour")
-    expect(hint).to_contain_text("?: the label changed in more than 5 % of bootstrap resamples of the words, or ")
+    expect(hint).to_contain_text(
+        "What each head does, by attention weight, among words, by letter and colour"
+    )
+    expect(hint).to_contain_text(
+        "?: the label changed in more than 5 % of bootstrap resamples of the words, or "
+    )
     for by, special in READINGS:
         choose(page, "by", by)
         choose(page, "special", special)
         result = article.with_reading(by, special)
         labels = result.labels
-        spoken = page.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
-        heard = [re.sub(r", (not sure|rests on special tokens)", "", text).split(", ", 1)[1] for text in spoken]
+        spoken = page.locator("#thumbnails button").evaluate_all(
+            "all => all.map(button => button.ariaLabel)"
+        )
+        heard = [
+            re.sub(r", (not sure|rests on special tokens)", "", text).split(", ", 1)[1]
+            for text in spoken
+        ]
         assert heard == [words(str(name)) for name in labels.among_words.flat]
         assert texts(page.locator("#thumbnails .caption > span")) == marks_of(labels)
         expect(page.locator("#summary")).to_contain_text(summary(result))
@@ -140,16 +170,23 @@ def test_letters_colours_thumbnails_and_counts_follow_the_reading(
             assert np.abs(found[:, 3] - 255 * np.sqrt(true)).max() <= 0.51
             color = COLORS.get(labels.among_words[head.place], "#64748b")
             strongest = found[found[:, 3].argmax(), :3]
-            np.testing.assert_allclose(strongest, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
+            np.testing.assert_allclose(
+                strongest, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4
+            )
 
 
 def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
     opened: Open, article_page: Path, article: HeadScores
 ) -> None:
-    page, by_weight = opened(article_page, "#by=weight&special=in"), article.with_reading("weight", "in")
+    page, by_weight = (
+        opened(article_page, "#by=weight&special=in"),
+        article.with_reading("weight", "in"),
+    )
     page.select_option("#order", "next-word")
     scores = np.sort(by_weight.table.score[..., 0].ravel())[::-1]
-    np.testing.assert_allclose(numbers(page.locator("#thumbnails .caption > span")), scores, atol=0.005 + 1e-9)
+    np.testing.assert_allclose(
+        numbers(page.locator("#thumbnails .caption > span")), scores, atol=0.005 + 1e-9
+    )
     grid = article.scores.grid
     for by, special in READINGS[:3]:  # delimiter is of all attention, among words too
         go(page, f"#order=delimiter&by={by}&special={special}")
@@ -168,7 +205,9 @@ def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
     expect(page.locator("#scores tbody tr")).to_have_count(count)
     page.click("#tab-model")
     page.click("#legend button[value='bag-of-words']")
-    expect(page.locator("#model-hint")).to_contain_text("No head does this: its own sentence evenly.")
+    expect(page.locator("#model-hint")).to_contain_text(
+        "No head does this: its own sentence evenly."
+    )
 
     go(page, "#view=table&by=carried&special=in&only=previous-word&sort=-output")
     names, sorting = page.locator("#scores tbody th"), "#scores thead button[value='{}']"
@@ -211,7 +250,10 @@ def test_the_table_shows_and_saves_the_csv(
             if name in ("label", "among_words"):
                 assert cell == words(true)
             elif true:
-                assert float(cell) == pytest.approx(float(true), abs=0.005 + 1e-9) and title in (true, "")
+                assert float(cell) == pytest.approx(float(true), abs=0.005 + 1e-9) and title in (
+                    true,
+                    "",
+                )
             else:
                 assert cell == ""
     headings = texts(page.locator("#scores thead button"))
@@ -232,7 +274,9 @@ def test_numbers_beside_tokens_and_the_sentence_on_them_are_the_weights(
     np.testing.assert_allclose(numbers(page.locator("#keys .value")), weights[5], atol=0.00055)
     expect(reading).to_have_text(sentence_on(attention, head, 5))
     page.click("#keys button[value='0']")
-    np.testing.assert_allclose(numbers(page.locator("#queries .value")), weights[:, 0], atol=0.00055)
+    np.testing.assert_allclose(
+        numbers(page.locator("#queries .value")), weights[:, 0], atol=0.00055
+    )
     expect(reading).to_contain_text("[CLS] is looked at most by ")
     page.keyboard.press("Escape")
     page.mouse.move(640, 890)
@@ -266,7 +310,9 @@ def test_lines_are_those_of_the_sentences_above_the_threshold_the_strongest_2000
     go(page, "#view=head&heads=0-2&from=0.5&by=weight&special=in")
     box = page.locator("#lines").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + 5, box["y"] + 12 + 24 * 9 - 0.35)  # where the line of the tenth token starts
+    page.mouse.move(
+        box["x"] + 5, box["y"] + 12 + 24 * 9 - 0.35
+    )  # where the line of the tenth token starts
     weight = attention.weights[0, 2, 9, 8]
     expect(page.locator("#reading")).to_have_text(f"the (9) → at (8) {weight:.3f} in head 0-2")
 
@@ -306,7 +352,9 @@ def test_heads_are_chosen_one_or_several_kept_in_the_address_or_not_on_the_page(
         page.press("#heads", "Enter")
         expect(titles).to_have_count(known)
         if known == 2:
-            expect(unknown).to_contain_text("there is no head 9-9: this model has 6 layers of 12 heads")
+            expect(unknown).to_contain_text(
+                "there is no head 9-9: this model has 6 layers of 12 heads"
+            )
     expect(unknown).to_be_hidden()
     labels = article.with_reading("weight", "in").labels
     name = words(str(labels.among_words[2, 9])) + "?" * bool(labels.unsure[2, 9])
@@ -330,17 +378,23 @@ def test_heads_are_chosen_one_or_several_kept_in_the_address_or_not_on_the_page(
     expect(page.locator("#heads")).to_have_value("1-8")
     expect(notice).to_be_hidden()
     page.click("#picker button[value='3-3']")
-    expect(notice).to_contain_text(re.compile("3-3 are not on this page, only the thumbnail.*report … --heads 3-3"))
+    expect(notice).to_contain_text(
+        re.compile("3-3 are not on this page, only the thumbnail.*report … --heads 3-3")
+    )
     expect(page.locator("#reading")).to_be_empty()
     attention = article.kept_attention()
     shown = np.ix_(*[tokens_shown(attention, "out")] * 2)
     true = numbers_of(attention, Head(3, 3), "weight", "out")[shown].ravel()
-    assert np.abs(pixels(page.locator("#matrices canvas"))[:, 3] - 255 * np.sqrt(true)).max() <= 0.51
+    assert (
+        np.abs(pixels(page.locator("#matrices canvas"))[:, 3] - 255 * np.sqrt(true)).max() <= 0.51
+    )
     page.click("#tab-neuron")
     expect(page.locator("#neuron-notice")).to_contain_text("--heads")
     go(page, "#view=head&heads=0-2&link=2-1")
     assert len(texts(page.locator("#ranked button"))) == 2
-    expect(page.locator("#ranked-by")).to_contain_text("of the 2 heads whose weights are on this page")
+    expect(page.locator("#ranked-by")).to_contain_text(
+        "of the 2 heads whose weights are on this page"
+    )
 
 
 @pytest.mark.parametrize(("by", "special"), READINGS)
@@ -361,7 +415,9 @@ def test_a_matrix_holds_the_numbers_and_a_click_on_its_cell_ranks_heads_by_the_l
     press(page, "Shift+Tab", "Tab", "ArrowDown", "ArrowDown", "ArrowRight")
     query, key = shown[2], shown[1]
     cell_name = f"{attention.tokens[query]} ({query}) → {attention.tokens[key]} ({key}) "
-    match = re.fullmatch(re.escape(cell_name) + r"(\S+) in head 1-8", str(page.locator("#reading").text_content()))
+    match = re.fullmatch(
+        re.escape(cell_name) + r"(\S+) in head 1-8", str(page.locator("#reading").text_content())
+    )
     assert match and float(match[1]) == pytest.approx(true[2, 1], abs=0.0006)
 
     side = matrix_box["width"] / len(shown)
@@ -371,7 +427,9 @@ def test_a_matrix_holds_the_numbers_and_a_click_on_its_cell_ranks_heads_by_the_l
     expect(page.locator("#ranked-by")).to_contain_text("fresh → straw")
     buttons = [text.split() for text in texts(page.locator("#ranked button"))]
     ranked = {name: float(number) for name, *_, number in buttons}
-    of_link = {each.name: numbers_of(attention, each, by, special)[14, 15] for each in attention.grid}
+    of_link = {
+        each.name: numbers_of(attention, each, by, special)[14, 15] for each in attention.grid
+    }
     assert len(ranked) == 72 and list(ranked.values()) == sorted(ranked.values(), reverse=True)
     assert ranked == pytest.approx(of_link, abs=0.0006)
     average = str(page.locator("#ranked-by").text_content()).rpartition(" ")[2]
@@ -388,19 +446,32 @@ def test_a_matrix_holds_the_numbers_and_a_click_on_its_cell_ranks_heads_by_the_l
     expect(page.locator("#question")).to_be_hidden()
 
 
-def test_the_card_of_a_head_follows_the_reading(opened: Open, article_page: Path, article: HeadScores) -> None:
+def test_the_card_of_a_head_follows_the_reading(
+    opened: Open, article_page: Path, article: HeadScores
+) -> None:
     attention, head = article.kept_attention(), Head(1, 1)
-    place, labels = head.place, {reading: article.with_reading(*reading).labels for reading in READINGS}
-    does = {r: words(str(of.among_words[place])) + "?" * bool(of.unsure[place]) for r, of in labels.items()}
+    place, labels = (
+        head.place,
+        {reading: article.with_reading(*reading).labels for reading in READINGS},
+    )
+    does = {
+        r: words(str(of.among_words[place])) + "?" * bool(of.unsure[place])
+        for r, of in labels.items()
+    }
     assert len(set(does.values())) > 2
     page = opened(article_page, f"#view=head&heads={head.name}&by=weight&special=in")
     facts = page.locator("#facts")
     expect(facts).to_contain_text(f"writes {12 * article.output[place]:.1f} times its share")
-    expect(facts.locator(".scores tr", has=page.locator(".none"))).to_have_attribute("title", "")  # predictive
+    expect(facts.locator(".scores tr", has=page.locator(".none"))).to_have_attribute(
+        "title", ""
+    )  # predictive
     for by, name in (("weight", "by attention weight"), ("carried", "by what heads carry")):
         expect(facts).to_contain_text(f"{name}, among words: {does[by, 'out']};")
     expect(facts.locator(".more code")).to_have_text(f"attnscan head {head.name} --model bundled")
-    is_word, names = np.array(attention.sentence) >= 0, [re.sub(r"\W*$", "", token) for token in attention.tokens]
+    is_word, names = (
+        np.array(attention.sentence) >= 0,
+        [re.sub(r"\W*$", "", token) for token in attention.tokens],
+    )
     of_sentences = np.outer(*(np.array(attention.segments) == segment for segment in (0, 1)))
     for reading in (*READINGS, ("carried", "in")):
         choose(page, "by", reading[0])
@@ -408,7 +479,9 @@ def test_the_card_of_a_head_follows_the_reading(opened: Open, article_page: Path
         expect(facts.locator("h2 span")).to_have_text(does[reading])
         label, stays = labels[reading].label[place], labels[reading].stays[place]
         if label and not np.isnan(stays):
-            expect(facts).to_contain_text(f"label {label}: the same in {round(100 * stays, 1):g} % of bootstrap")
+            expect(facts).to_contain_text(
+                f"label {label}: the same in {round(100 * stays, 1):g} % of bootstrap"
+            )
         for pairs, of_pairs in (("all", 1), ("ab", of_sentences)):
             page.select_option("#pairs", pairs)
             of_words = numbers_of(attention, head, *reading) * is_word[:, None] * of_pairs
@@ -424,10 +497,14 @@ def test_the_card_of_a_head_follows_the_reading(opened: Open, article_page: Path
     expect(button).to_have_attribute("aria-label", f"{button.inner_text()} {head.name}, {spoken}")
     table = labels["carried", "in"].table
     score, chance = (values[place] for values in np.broadcast_arrays(table.score, table.chance))
-    scores = [text.replace("–", "nan") for text in texts(facts.locator("table.scores td:nth-child(2)"))]
+    scores = [
+        text.replace("–", "nan") for text in texts(facts.locator("table.scores td:nth-child(2)"))
+    ]
     np.testing.assert_allclose(np.array(scores, float), score, atol=0.005 + 1e-9)
     chances = [text for text in texts(facts.locator("td.chance")) if text]
-    np.testing.assert_allclose(np.array(chances, float), chance[~np.isnan(score)], atol=0.005 + 1e-9)
+    np.testing.assert_allclose(
+        np.array(chances, float), chance[~np.isnan(score)], atol=0.005 + 1e-9
+    )
     bars = facts.locator("table.scores .bar").evaluate_all(
         "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
     )
@@ -439,7 +516,9 @@ def test_the_neuron_views_numbers_are_those_of_the_query_that_is_pointed_at_or_h
     opened: Open, article_page: Path, article: HeadScores, tmp_path: Path
 ) -> None:
     attention, head = article.kept_attention(), Head(1, 8)
-    page = opened(article_page, "#view=neuron&heads=1-8&token=q4&by=carried&special=in")  # it has one reading
+    page = opened(
+        article_page, "#view=neuron&heads=1-8&token=q4&by=carried&special=in"
+    )  # it has one reading
     story, cells = page.locator("#story"), "#sheet tbody td:nth-child({})"
     logits, weights = (page.locator(cells.format(column)) for column in (4, 5))
     expect(story).to_contain_text("the query the (4) looks most at store (5)")
@@ -468,9 +547,13 @@ def test_the_neuron_views_numbers_are_those_of_the_query_that_is_pointed_at_or_h
     expect(story).to_contain_text("above it and times 0.177 (q × k), their sum (q·k)")
     page.select_option("#keys", "weight")
     order = np.argsort(-attention.weights[1, 8, 9], kind="stable")
-    assert texts(page.locator("#sheet tbody button"))[:3] == [attention.tokens[key] for key in order[:3]]
+    assert texts(page.locator("#sheet tbody button"))[:3] == [
+        attention.tokens[key] for key in order[:3]
+    ]
 
-    attnscan.report(replace(article, attention=without_neurons(attention)), output=tmp_path / "bare.html")
+    attnscan.report(
+        replace(article, attention=without_neurons(attention)), output=tmp_path / "bare.html"
+    )
     page = opened(tmp_path / "bare.html", "#view=neuron")
     assert texts(page.locator("#tabs button")) == ["Model", "Head", "Table"]
     expect(page.locator("#model")).to_be_visible()
@@ -480,7 +563,12 @@ def test_the_neuron_views_numbers_are_those_of_the_query_that_is_pointed_at_or_h
     causal = replace(attention, visible=np.tril(np.ones((1, 4, 4), dtype=bool)))
     attnscan.report(replace(result, attention=causal), output=tmp_path / "causal.html")
     page = opened(tmp_path / "causal.html", "#view=neuron&token=q2")
-    assert [text != "not seen" for text in texts(page.locator(cells.format(4)))] == [True, True, True, False]
+    assert [text != "not seen" for text in texts(page.locator(cells.format(4)))] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_the_page_of_many_pairs_has_a_map_and_heads_with_intervals_and_profiles(
@@ -499,18 +587,26 @@ def test_the_page_of_many_pairs_has_a_map_and_heads_with_intervals_and_profiles(
     cards = page.locator("#cards")
     expect(cards.locator("h2")).to_have_text("Head 0-2 the previous word")
     page.click("#picker button[value='1-9']")
-    score, chance = (f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(table.score, table.chance))
+    score, chance = (
+        f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(table.score, table.chance)
+    )
     row = cards.locator("table.scores tbody tr").nth(1).locator("td")
     expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, ""])
     bars = cards.locator("table.scores .bar").evaluate_all(
         "all => all.map(bar => Number(bar.style.getPropertyValue('--share')) > 0)"
     )
     beyond = low[1, 9] > np.broadcast_to(table.chance, table.score.shape)[1, 9]
-    assert bars == beyond.tolist() and set(bars) == {True, False}  # none where the interval reaches chance
+    assert bars == beyond.tolist() and set(bars) == {
+        True,
+        False,
+    }  # none where the interval reaches chance
     stays = f"{round(100 * labels.stays[1, 9], 1):g} % of bootstrap resamples"
     expect(cards).to_contain_text(f"label {labels.label[1, 9]}: the same in {stays}")
     place = (1, 9, profile.classes.index("previous"))
-    share, half = profile.share[place], float(half_width(profile.se[place], ranking.signature.pairs_read))
+    share, half = (
+        profile.share[place],
+        float(half_width(profile.se[place], ranking.signature.pairs_read)),
+    )
     previous = cards.locator("table.profile tr").first
     expect(previous.locator("td")).to_have_text([f"{share:.3f}", f"± {half:.3f}", ""])
     expect(cards.locator(".does")).to_have_text(statement(labels, Head(1, 9)))
@@ -534,7 +630,9 @@ def test_every_view_and_both_switches_by_keyboard(opened: Open, article_page: Pa
     page.focus("#queries button[value='1']")
     press(page, "ArrowDown", "Enter")
     expect_address(page, "token=q2")
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # the focus is visible
+    assert (
+        page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    )  # the focus is visible
     page.focus("#tab-head")
     press(page, "Home")
     for view in VIEWS:
@@ -554,7 +652,10 @@ def test_every_view_and_both_switches_by_keyboard(opened: Open, article_page: Pa
     by, special = (page.get_by_role("radiogroup", name=name) for name in ("Head", "Special tokens"))
 
     def expect_on(switch: Locator, name: str) -> None:
-        for state in ("aria-checked='true'", "tabindex='0'"):  # it is on, and it takes part in the tab order
+        for state in (
+            "aria-checked='true'",
+            "tabindex='0'",
+        ):  # it is on, and it takes part in the tab order
             expect(switch.locator(f"[role=radio][{state}]")).to_have_text(name)
 
     go(page, "#view=model")
@@ -578,14 +679,27 @@ def test_every_view_and_both_switches_by_keyboard(opened: Open, article_page: Pa
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (768, "dark"), (390, "dark")])
 def test_axe_core_finds_nothing_on_any_page(
-    opened: Open, article_page: Path, pairs_page: Path, kinds_page: Path, trees_page: Path, width: int, theme: str
+    opened: Open,
+    article_page: Path,
+    pairs_page: Path,
+    kinds_page: Path,
+    trees_page: Path,
+    width: int,
+    theme: str,
 ) -> None:
     of_article = (*VIEWS, "head&heads=1-8,0-2&token=q5", "model&order=identical", "head&link=5-13")
     of_kinds = [
-        f"{view}&input={kind}" for kind in ("encoder", "decoder", "cross") for view in ("model", "head", "table")
+        f"{view}&input={kind}"
+        for kind in ("encoder", "decoder", "cross")
+        for view in ("model", "head", "table")
     ]
     of_pairs, of_trees = ("model", "head", "table"), ("head&heads=0-0",)
-    pages = {article_page: of_article, pairs_page: of_pairs, kinds_page: of_kinds, trees_page: of_trees}
+    pages = {
+        article_page: of_article,
+        pairs_page: of_pairs,
+        kinds_page: of_kinds,
+        trees_page: of_trees,
+    }
     for path, views in pages.items():
         page = opened(path, width=width)
         for view in views:
@@ -610,7 +724,9 @@ def test_pages_are_dark_light_and_on_paper_whole_and_without_controls(
     for view, millimetres, sheet_width in (("table", 297 - 24, 842), ("model", 210 - 24, 595)):
         width = int(millimetres * millimetre)
         page = opened(path, f"#view={view}&theme=dark", width)
-        sheet = re.search(rb"/MediaBox \[0 0 (\d+)", page.pdf(format="A4", prefer_css_page_size=True))
+        sheet = re.search(
+            rb"/MediaBox \[0 0 (\d+)", page.pdf(format="A4", prefer_css_page_size=True)
+        )
         assert sheet and int(sheet[1]) == sheet_width
         page.emulate_media(media="print")
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -623,7 +739,12 @@ def test_pages_are_dark_light_and_on_paper_whole_and_without_controls(
             styles = "all => all.map(button => getComputedStyle(button).display)"
             assert set(page.locator("#scores thead button").evaluate_all(styles)) == {"contents"}
         last = page.locator("#scores tr:last-child td:last-child, #thumbnails > :last-child")
-        assert last.locator("visible=true").evaluate("element => element.getBoundingClientRect().right") <= width
+        assert (
+            last.locator("visible=true").evaluate(
+                "element => element.getBoundingClientRect().right"
+            )
+            <= width
+        )
 
 
 def test_hostile_text_runs_nothing_and_text_from_right_to_left_turns_nothing_around(
@@ -631,11 +752,15 @@ def test_hostile_text_runs_nothing_and_text_from_right_to_left_turns_nothing_aro
 ) -> None:
     for tokens, direction in ((["שלום", "עולם"], "rtl"), (["hello", "שלום", "world"], "ltr")):
         attnscan.report(made_up(1, 1, tokens)[0], output=tmp_path / "page.html")
-        expect(opened(tmp_path / "page.html").locator(".sentences span").first).to_have_attribute("dir", direction)
+        expect(opened(tmp_path / "page.html").locator(".sentences span").first).to_have_attribute(
+            "dir", direction
+        )
     tokens = [*HOSTILE, *NASTY]
     result, _ = made_up(1, 2, tokens)
     signature = replace(result.signature, model=HOSTILE[0])
-    attnscan.report(replace(result, signature=signature, notes=HOSTILE[:3]), output=tmp_path / "hostile.html")
+    attnscan.report(
+        replace(result, signature=signature, notes=HOSTILE[:3]), output=tmp_path / "hostile.html"
+    )
     page = opened(tmp_path / "hostile.html")
     assert page.locator("h1").text_content() == HOSTILE[0]
     for view in VIEWS:

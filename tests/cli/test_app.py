@@ -32,11 +32,17 @@ def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
 
 
 @pytest.mark.long
-def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(tmp_path: Path) -> None:
+def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(
+    tmp_path: Path,
+) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
-    command = f"{sys.executable} -m attnscan classify '{A}' '{B}' --model bundled --predictive off --csv"
+    command = (
+        f"{sys.executable} -m attnscan classify '{A}' '{B}' --model bundled --predictive off --csv"
+    )
     script = f"set -o pipefail; {command} | head -1"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
 
 
@@ -47,13 +53,17 @@ def test_a_closed_standard_output_is_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-@pytest.mark.parametrize("arguments", [[], ["patterns"], ["classify", "שלום 😀", "--model", "bundled"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [[], ["patterns"], ["classify", "שלום 😀", "--model", "bundled"]], ids=" ".join
+)
 def test_a_terminal_of_any_encoding_gets_every_line(
     encoding: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of `main`, in this process."""
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict"))
+    monkeypatch.setattr(
+        sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict")
+    )
     monkeypatch.setattr(sys, "argv", ["attnscan", *arguments])
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # what tests start is to hear of Ctrl-C
     with pytest.raises(SystemExit) as ended:
@@ -72,13 +82,26 @@ def test_a_terminal_of_any_encoding_gets_every_line(
     ],
 )
 def test_a_shell_completes(line: str, expected: set[str]) -> None:
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_ATTNSCAN_COMPLETE": "complete_bash"}
+    words = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
+        "_ATTNSCAN_COMPLETE": "complete_bash",
+    }
     command = [sys.executable, "-m", "attnscan"]
     done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True)
     assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
 
-OTHERWISE = {"--all", "--attention", "--heads", "--output", "--pattern", "--predictive", "--top", "--treebank"}
+OTHERWISE = {
+    "--all",
+    "--attention",
+    "--heads",
+    "--output",
+    "--pattern",
+    "--predictive",
+    "--top",
+    "--treebank",
+}
 """Options whose help or default differs between commands."""
 
 
@@ -95,7 +118,12 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_every_option_once_and_first_what_most_users_need(command: str) -> None:
-    every = {name for param in command_named(command).params for name in param.opts if name.startswith("--")}
+    every = {
+        name
+        for param in command_named(command).params
+        for name in param.opts
+        if name.startswith("--")
+    }
     help_of = {how: run(command, how).stdout for how in ("--help-all", "--help")}
     named, shown = (
         re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE)
@@ -119,10 +147,20 @@ OF_RESULTS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
     """And what a function takes of the options of scans, its command takes, too."""
-    taken = {*inspect.signature(getattr(attnscan, command)).parameters, *SCAN.get(command, ()), *SHARED}
+    taken = {
+        *inspect.signature(getattr(attnscan, command)).parameters,
+        *SCAN.get(command, ()),
+        *SHARED,
+    }
     if "pairs" in taken:
         taken |= set(READING)
-    typed = {name: param.opts[0] for param in command_named(command).params for name in [param.name]}
+    typed = {
+        name: param.opts[0] for param in command_named(command).params for name in [param.name]
+    }
     typed = {name.removeprefix("no_"): option for name, option in typed.items()}
-    assert {name for name, option in typed.items() if name not in taken and option not in OF_RESULTS} <= {"skip_bad"}
-    assert set(SCAN.get(command, ())) <= typed.keys() | ({"profile"} if command == "heads" else set())
+    assert {
+        name for name, option in typed.items() if name not in taken and option not in OF_RESULTS
+    } <= {"skip_bad"}
+    assert set(SCAN.get(command, ())) <= typed.keys() | (
+        {"profile"} if command == "heads" else set()
+    )

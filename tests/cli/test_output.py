@@ -14,7 +14,16 @@ from toy import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
-from attnscan.cli.output import READ, SUFFIXES, WRITTEN, Output, input_lines, next_command, output_of, running
+from attnscan.cli.output import (
+    READ,
+    SUFFIXES,
+    WRITTEN,
+    Output,
+    input_lines,
+    next_command,
+    output_of,
+    running,
+)
 from attnscan.errors import OutputError
 from attnscan.results.files import Format
 from attnscan.scan.options import note, warn
@@ -22,7 +31,14 @@ from attnscan.scan.options import note, warn
 
 def fill_options(**options: Any) -> dict[str, Any]:
     """What a command was given of where its result goes."""
-    return {"format": None, "csv": False, "decimal_comma": False, "output": None, "signature": None, **options}
+    return {
+        "format": None,
+        "csv": False,
+        "decimal_comma": False,
+        "output": None,
+        "signature": None,
+        **options,
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,19 +68,24 @@ def test_another_suffix_is_an_error_that_lists_them(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "library", "extra"), [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")]
+    ("format", "library", "extra"),
+    [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, format: Format, library: str, extra: str
 ) -> None:
     """No text for a terminal, or a library that is missing."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with pytest.raises(OutputError, match=rf"no text for a terminal; name a file: -o heads\.{format}"):
+    with pytest.raises(
+        OutputError, match=rf"no text for a terminal; name a file: -o heads\.{format}"
+    ):
         Output(format)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     Output(format)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"):
+    with pytest.raises(
+        OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"
+    ):
         Output(format, tmp_path / "heads")
 
 
@@ -73,7 +94,9 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
     for command in COMMANDS:
         for option in command_named(command).params:
             annotation = option.type_descriptor.annotation
-            names_file = Path in (annotation, *get_args(annotation)) or "FILE" in str(option.metavar)
+            names_file = Path in (annotation, *get_args(annotation)) or "FILE" in str(
+                option.metavar
+            )
             assert not names_file or option.name in (*READ, *WRITTEN), f"{command}: {option.name}"
 
 
@@ -97,7 +120,9 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
         "classify --weights w.npz -o w.npz",
     ],
 )
-def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(typed: str, place: Path) -> None:
+def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
+    typed: str, place: Path
+) -> None:
     """The files are no weights or the like: nothing gets as far as to read them."""
     Path("more").mkdir()
     for name in ("pairs.csv", "trees.conllu", "w.npz", "links.txt", "mine.py", "more/x.tsv"):
@@ -118,7 +143,11 @@ SCREENS = [  # a command, what stands above its screen, and the command that sta
     (f"classify {TEXTS} --predictive off --all", "A  the cat sat\nB  the cat ran", "head"),
     (f"classify {TEXTS} --predictive off --all -p I", "A  the cat sat\nB  the cat ran", "head"),
     (f"heads {MANY} --predictive off", "6 pairs of p.csv · wide, 12 layers × 12 heads", "head"),
-    (f"heads {MANY} --predictive off -p I", "6 pairs of p.csv · wide, 12 layers × 12 heads", "head"),
+    (
+        f"heads {MANY} --predictive off -p I",
+        "6 pairs of p.csv · wide, 12 layers × 12 heads",
+        "head",
+    ),
     (f"head 11-11 {MANY}", "pairs  p.csv", ""),
     (f"head 0-0,0-2 {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
     (f"show 0-2 {TEXTS}", "A  the cat sat\nB  the cat ran", ""),
@@ -142,9 +171,16 @@ SCREENS = [  # a command, what stands above its screen, and the command that sta
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a model of many heads, and pairs."""
     directory = tmp_path_factory.mktemp("screens")
-    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
+    plan = {
+        (0, 0): "next-word",
+        (0, 2): "previous-word",
+        (11, 10): "identical",
+        (11, 11): "cross-sentence",
+    }
     save_toy_bert(directory / "wide", 12, 12, plan)
-    rows = [f"the cat {verb},the dog {verb} on" for verb in ("sat", "ran", "lay", "saw", "ate", "did")]
+    rows = [
+        f"the cat {verb},the dog {verb} on" for verb in ("sat", "ran", "lay", "saw", "ate", "did")
+    ]
     (directory / "p.csv").write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
     return directory
 
@@ -172,17 +208,30 @@ def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
 
 def test_the_next_command_reads_pairs_as_this_one_did(toy: str, place: Path) -> None:
     (place / "p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
-    options = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
+    options = [
+        "--pairs",
+        "p.tsv",
+        "--columns",
+        "3",
+        "--no-header",
+        "--quoting",
+        "none",
+        "--skip-bad",
+    ]
     runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
     last = runner.invoke(app, ["heads", "-p", "next-word", *options]).stdout.splitlines()[-1]
     words = shlex.split(last.removeprefix("Next: attnscan "))
-    assert words[:1] == ["head"] and words[2:4] == options[:2] and set(words[4:]) == set(options[2:])
+    assert (
+        words[:1] == ["head"] and words[2:4] == options[:2] and set(words[4:]) == set(options[2:])
+    )
     assert runner.invoke(app, words).exit_code == 0
 
 
 def test_an_address_is_shown_without_what_is_secret() -> None:
     address = "https://user:secret@host.example/p.csv?token=secret"
-    assert input_lines({"pairs": [address, "-"]}) == ["pairs  https://host.example/p.csv, standard input"]
+    assert input_lines({"pairs": [address, "-"]}) == [
+        "pairs  https://host.example/p.csv, standard input"
+    ]
     for gone in (address, "-"):
         assert next_command({"pairs": [gone], "skip_bad": True}, "head", "0-0") == []
 
@@ -204,10 +253,14 @@ def test_the_bar_is_there_at_once_and_whole_at_any_width_and_obeys_nothing(
         assert r"labels: predictive words, 9 of [bold]3 pairs\x1b[2J: hidden sequences" in shown()
         step("labels: predictive words", 3, 16)
         note("a note")  # which takes the place of the bar
-    assert "3/16" in shown() and re.search(r"\r\x1b\[2Kattnscan: a note *\r?\n", terminal.getvalue())
+    assert "3/16" in shown() and re.search(
+        r"\r\x1b\[2Kattnscan: a note *\r?\n", terminal.getvalue()
+    )
 
 
-def test_without_a_terminal_there_is_no_bar_but_notes_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_no_bar_but_notes_and_warnings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with running("loading") as step:
         assert step is None
         note("a note")

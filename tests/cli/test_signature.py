@@ -55,7 +55,13 @@ def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) 
 @pytest.mark.parametrize("name", ["compare", "heads"])
 def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
     for suffix in ("csv", "parquet", "xlsx"):
-        run(*line_of(name), "-o", str(place / f"a.{suffix}"), "--signature", str(place / f"of-{suffix}.json"))
+        run(
+            *line_of(name),
+            "-o",
+            str(place / f"a.{suffix}"),
+            "--signature",
+            str(place / f"of-{suffix}.json"),
+        )
     whole = json.loads((place / "of-csv.json").read_text())
     assert json.loads((place / "of-xlsx.json").read_text()) == whole
     signed = {key: value for key, value in whole.items() if key.startswith("signature")}
@@ -64,7 +70,9 @@ def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -
     book = openpyxl.load_workbook(place / "a.xlsx")
     about = dict(book["about"].iter_rows(min_row=2, values_only=True))  # type: ignore[arg-type]
     flat = pd.json_normalize(signed).iloc[0].to_dict()
-    assert {key: about[key] for key in flat} == {k: str(v) if isinstance(v, list) else v for k, v in flat.items()}
+    assert {key: about[key] for key in flat} == {
+        k: str(v) if isinstance(v, list) else v for k, v in flat.items()
+    }
 
 
 @pytest.mark.usefixtures("each_run_once")
@@ -73,4 +81,6 @@ def test_numbers_with_a_comma_are_the_same_numbers() -> None:
     expected = pd.read_csv(io.StringIO(run(*heads, "--csv").stdout))
     for kind, separator in (("csv", ";"), ("tsv", "\t")):
         written = run(*heads, "--format", kind, "--decimal-comma").stdout
-        pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(written), sep=separator, decimal=","), expected)
+        pd.testing.assert_frame_equal(
+            pd.read_csv(io.StringIO(written), sep=separator, decimal=","), expected
+        )

@@ -45,13 +45,19 @@ def test_one_way_from_the_command_to_the_scorer() -> None:
         run(*arguments)
     finally:
         sys.setprofile(None)
-    assert depths and len(modules) <= MOST_MODULES and min(depths) <= MOST_FRAMES, (len(modules), min(depths))
+    assert depths and len(modules) <= MOST_MODULES and min(depths) <= MOST_FRAMES, (
+        len(modules),
+        min(depths),
+    )
 
 
 BUNDLED, WEIGHTS = ("--model", "bundled"), ("--weights", "w.npz")
 IN_TURN: list[list[tuple[set[str], tuple[str, ...]]]] = [
     [
-        ({"torch", "transformers"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED)),
+        (
+            {"torch", "transformers"},
+            ("heads", "--pairs", "pairs.csv", "--columns", "c,d", *BUNDLED),
+        ),
         ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
         ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", *BUNDLED)),
         ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),
@@ -91,7 +97,9 @@ def test_commands_import_no_more_than_they_need(
 ) -> None:
     (tmp_path / "pairs.csv").write_text("sentence_a,sentence_b\na cat,a dog\nthe cat sat,it sat\n")
     tokens, segments = np.array(["[CLS]", "the", "cat", "sat", "[SEP]"]), np.zeros(5, int)
-    np.savez(tmp_path / "w.npz", attention=np.full((1, 2, 5, 5), 0.2), tokens=tokens, segments=segments)
+    np.savez(
+        tmp_path / "w.npz", attention=np.full((1, 2, 5, 5), 0.2), tokens=tokens, segments=segments
+    )
     script = [sys.executable, "-c", SCRIPT, json.dumps([arguments for _, arguments in commands])]
     subprocess.run(script, cwd=tmp_path, capture_output=True, check=False)
     found = json.loads((tmp_path / "found.json").read_text())

@@ -15,12 +15,20 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 QUIETLY = ("-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "-n", "0")
-SOME_TEST_FAILED, ALL_PASSED = 1, 0  # what pytest exits with; where it cannot run tests, that is another number
+SOME_TEST_FAILED, ALL_PASSED = (
+    1,
+    0,
+)  # what pytest exits with; where it cannot run tests, that is another number
 
 
 def apply(patch: Path, *options: str) -> bool:
     """Whether git applies a patch, or with `-R` takes it back."""
-    return subprocess.run(("git", "apply", *options, patch), cwd=ROOT, capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            ("git", "apply", *options, patch), cwd=ROOT, capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def outcome_of(patch: Path, tests: str) -> str:
@@ -37,14 +45,18 @@ def outcome_of(patch: Path, tests: str) -> str:
     finally:
         if not apply(patch, "-R"):
             sys.exit(f"cannot take back {patch}: see git diff")
-    if run.returncode == SOME_TEST_FAILED and (b"\nFAILED " in run.stdout or b"\nERROR " in run.stdout):
+    if run.returncode == SOME_TEST_FAILED and (
+        b"\nFAILED " in run.stdout or b"\nERROR " in run.stdout
+    ):
         return "caught"
     return "NOT caught" if run.returncode == ALL_PASSED else "tests do not run"
 
 
 if __name__ == "__main__":
     names = tuple(name.removesuffix(".patch") for name in sys.argv[1:])
-    patches = [path for path in sorted(HERE.glob("*.patch")) if not names or path.stem.startswith(names)]
+    patches = [
+        path for path in sorted(HERE.glob("*.patch")) if not names or path.stem.startswith(names)
+    ]
     caught = 0
     for path in patches:
         fault, tests, *_ = path.read_text(encoding="utf-8").splitlines()

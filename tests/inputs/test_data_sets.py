@@ -90,13 +90,23 @@ DATA_SETS = {
             "was cut in two?⇥⇥0",
             '360472⇥364011⇥490273⇥What is "ROI"?⇥What does ROI mean?⇥0',
         ),
-        [("How do I sleep well?", "How can I sleep better?"), ('What is "ROI"?', "What does ROI mean?")],
-        bad=("train.tsv:3: its number of fields is 5, where 6 are expected", "train.tsv:4: its number of fields is 3"),
+        [
+            ("How do I sleep well?", "How can I sleep better?"),
+            ('What is "ROI"?', "What does ROI mean?"),
+        ],
+        bad=(
+            "train.tsv:3: its number of fields is 5, where 6 are expected",
+            "train.tsv:4: its number of fields is 3",
+        ),
         rows=(1, 4),
     ),
     "CoLA": DataSet(  # no line of names
         "train.tsv",
-        text("gj04⇥0⇥⇥Our friends won't buy it.", "gj04⇥1⇥⇥The more the merrier.", "gj04⇥0⇥*⇥They drank the pub."),
+        text(
+            "gj04⇥0⇥⇥Our friends won't buy it.",
+            "gj04⇥1⇥⇥The more the merrier.",
+            "gj04⇥0⇥*⇥They drank the pub.",
+        ),
         [("Our friends won't buy it.",), ("The more the merrier.",), ("They drank the pub.",)],
         columns=("4",),
         notes=("train.tsv: its first line looks like data",),
@@ -122,7 +132,11 @@ DATA_SETS = {
             'main-captions⇥MSRvid⇥2012test⇥0001⇥5.000⇥"A man" plays.⇥Some man plays⇥http://a.example/1⇥http://a.example/2',
             "main-captions⇥MSRvid⇥2012test⇥0001⇥5.000⇥One.⇥Two.⇥http://a.example/1",
         ),
-        [("A plane rises, slowly.", "A jet rises."), ('"A man" plays.', "Some man plays"), ("One.", "Two.")],
+        [
+            ("A plane rises, slowly.", "A jet rises."),
+            ('"A man" plays.', "Some man plays"),
+            ("One.", "Two."),
+        ],
         columns=("6", "7"),
         quoting="none",
         notes=("separated by tabs", "its first line looks like data"),
@@ -144,7 +158,9 @@ DATA_SETS = {
         parquet({name: pa.array([text], pa.large_string()) for name, text in TRIPLET.items()}),
         [("The cat sat.", "A cat was sitting.")],
     ),
-    "Arrow stream": DataSet("snli-test.arrow", arrow_stream(), [("a b", "e"), ("c d", "f")]),  # the cache of `datasets`
+    "Arrow stream": DataSet(
+        "snli-test.arrow", arrow_stream(), [("a b", "e"), ("c d", "f")]
+    ),  # the cache of `datasets`
     "pandas TSV": DataSet(  # quotes around cells with quotes, tabs or line ends, and doubled within
         "mine.tsv",
         pd.DataFrame(PANDAS, columns=["sentence1", "sentence2"]).to_csv(sep="\t").encode(),
@@ -160,7 +176,13 @@ DATA_SETS = {
     ),
     "German CSV": DataSet(  # what a German spreadsheet saves
         "paare.csv",
-        text("Nr;text1;text2", '1;"eins; zwei";"a ""b"""', "2;drei, vier;c", end="\r\n", start="\ufeff"),
+        text(
+            "Nr;text1;text2",
+            '1;"eins; zwei";"a ""b"""',
+            "2;drei, vier;c",
+            end="\r\n",
+            start="\ufeff",
+        ),
         [("eins; zwei", 'a "b"'), ("drei, vier", "c")],
         notes=("separated by semicolons",),
     ),
@@ -174,9 +196,14 @@ def test_a_data_set_is_read(data_set: DataSet, make: Make) -> None:
     reading = FileReading(data_set.columns, quoting=data_set.quoting)
     records = list(read_pairs([path], reading, bad.append, notes.append))
     assert [record.pair for record in records] == [Pair(*texts) for texts in data_set.pairs]
-    assert tuple(record.place.row for record in records) == (data_set.rows or tuple(range(1, len(records) + 1)))
+    assert tuple(record.place.row for record in records) == (
+        data_set.rows or tuple(range(1, len(records) + 1))
+    )
     assert {record.place.file for record in records} == {path}
     assert len(notes) == len(data_set.notes) and len(bad) == len(data_set.bad)
-    assert all(part in note and note.startswith(path) for part, note in zip(data_set.notes, notes, strict=True))
+    assert all(
+        part in note and note.startswith(path)
+        for part, note in zip(data_set.notes, notes, strict=True)
+    )
     for part, error in zip(data_set.bad, bad, strict=True):
         assert part in error.what and "--skip-bad" in error.remedy

@@ -51,14 +51,26 @@ def read(path: str, reading: FileReading = FileReading()) -> tuple[Table, list[s
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("p.txt", 'sentence, "one"\r\n\n \t\n two\tthree \n', [(('sentence, "one"',), 1), ((" two\tthree ",), 4)]),
-        ("p.tsv", 'sentence1\tsentence2\n"a\tb"\n""c""\t"d\n', [(('"a', 'b"'), 2), (('""c""', '"d'), 3)]),
+        (
+            "p.txt",
+            'sentence, "one"\r\n\n \t\n two\tthree \n',
+            [(('sentence, "one"',), 1), ((" two\tthree ",), 4)],
+        ),
+        (
+            "p.tsv",
+            'sentence1\tsentence2\n"a\tb"\n""c""\t"d\n',
+            [(('"a', 'b"'), 2), (('""c""', '"d'), 3)],
+        ),
         (
             "p.csv",
             HEADER + '"a\r\n\r\nb","c ""d"", e"\n\n"f\ng",h\ni "j" k,l\n',
             [(("a\r\n\r\nb", 'c "d", e'), 2), (("f\ng", "h"), 6), (('i "j" k', "l"), 8)],
         ),
-        ("p.jsonl", '\ufeff{"text": "a"}\r\n\r\n \t\n{"text": "c \\ud83d\\ude00"}\r\n', [(("a",), 1), (("c 😀",), 4)]),
+        (
+            "p.jsonl",
+            '\ufeff{"text": "a"}\r\n\r\n \t\n{"text": "c \\ud83d\\ude00"}\r\n',
+            [(("a",), 1), (("c 😀",), 4)],
+        ),
         (
             "p.tsv",
             "\ufeff\r\n sentence_a\tsentence_b\r\n\r\na\tb\r\n \r\né\t日本\r\n",
@@ -69,7 +81,11 @@ def read(path: str, reading: FileReading = FileReading()) -> tuple[Table, list[s
         # characters that Python's str.splitlines takes for line ends
         ("p.tsv", "text\na\x0bb\x0c\x1c\x85\u2028c\n", [(("a\x0bb\x0c\x1c\x85\u2028c",), 2)]),
         ("p.csv", "text\na\x0bb\x0c\x1c\x85\u2028c\n", [(("a\x0bb\x0c\x1c\x85\u2028c",), 2)]),
-        ("p.txt", "a\x0bb\x0c\x1c\x85\u2028c\nc\rd\n", [(("a\x0bb\x0c\x1c\x85\u2028c",), 1), (("c\rd",), 2)]),
+        (
+            "p.txt",
+            "a\x0bb\x0c\x1c\x85\u2028c\nc\rd\n",
+            [(("a\x0bb\x0c\x1c\x85\u2028c",), 1), (("c\rd",), 2)],
+        ),
     ],
 )
 @pytest.mark.parametrize("packed", ["", ".gz"])
@@ -95,7 +111,9 @@ class TestHeader:
             ("story", None, True),
         ],
     )
-    def test_by_its_looks(self, make: Make, first: str, columns: tuple[str, ...] | None, names: bool) -> None:
+    def test_by_its_looks(
+        self, make: Make, first: str, columns: tuple[str, ...] | None, names: bool
+    ) -> None:
         line = "\t".join("z" for _ in first.split("\t"))
         for suffix, between in (("tsv", "\t"), ("csv", ",")):
             path = make(f"p.{suffix}", f"{first}\n{line}\n".replace("\t", between))
@@ -109,15 +127,26 @@ class TestHeader:
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
         path = make("p.tsv", "Is it?\tNo.\nc\td\n")
         assert read(path, FileReading(("1", "2"), header=True)) == ([("c", "d")], [], [])
-        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == ([("a", "b"), ("c", "d")], [], [])
+        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == (
+            [("a", "b"), ("c", "d")],
+            [],
+            [],
+        )
         assert read(make("q.txt", "text\nc\n"), FileReading(header=True)) == ([("c",)], [], [])
 
     def test_without_names_columns_are_numbers(self, make: Make) -> None:
         path = make("p.csv", "1,a,b\n2,c,d,e\n")
-        assert read(path, FileReading(("2", "3"), header=False)) == ([("a", "b"), ("c", "d")], [], [])
+        assert read(path, FileReading(("2", "3"), header=False)) == (
+            [("a", "b"), ("c", "d")],
+            [],
+            [],
+        )
         for reading, why in (
             (FileReading(header=False), "the columns are '1', '2', '3', and none is known"),
-            (FileReading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
+            (
+                FileReading(("x",), header=False),
+                "there is no column 'x'; the columns are '1', '2', '3'",
+            ),
         ):
             with pytest.raises(PairsError, match=why) as caught:
                 read(path, reading)
@@ -152,14 +181,23 @@ class TestQuoting:
         assert texts == [("x", "y"), *map(tuple, cells)]
         assert (READ_SO in notes) == quoted
 
-    @pytest.mark.parametrize(("row", "is_told"), [('"a"\tb', True), ('"a" b\tc', False)])  # which CSV cannot be
-    def test_quotes_that_are_read_as_text_are_told_once(self, make: Make, row: str, is_told: bool) -> None:
+    @pytest.mark.parametrize(
+        ("row", "is_told"), [('"a"\tb', True), ('"a" b\tc', False)]
+    )  # which CSV cannot be
+    def test_quotes_that_are_read_as_text_are_told_once(
+        self, make: Make, row: str, is_told: bool
+    ) -> None:
         texts, notes, _ = read(make("p.tsv", f"sentence1\tsentence2\nx\ty\n{row}\n{row}\n"))
         assert texts[1:] == [tuple(row.split("\t"))] * 2
-        assert notes == ["quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
+        assert (
+            notes
+            == ["quotes around cells are read as text (--quoting csv if they are not)"][:is_told]
+        )
 
     @pytest.mark.parametrize("quoting", ["csv", "none"])
-    def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make, quoting: Quoting) -> None:
+    def test_an_option_says_otherwise_and_nothing_is_told(
+        self, make: Make, quoting: Quoting
+    ) -> None:
         content = 'text1\ttext2\n"a"\t"b ""c"""\n'
         expected = ("a", 'b "c"') if quoting == "csv" else ('"a"', '"b ""c"""')
         for name, written in (("p.tsv", content), ("p.csv", content.replace("\t", ","))):
@@ -168,7 +206,11 @@ class TestQuoting:
     CELLS = st.text(st.sampled_from(list('ab "\t\n,')), min_size=1, max_size=6).filter(str.strip)
 
     @settings(deadline=None, max_examples=draws(100))
-    @given(table=st.lists(st.tuples(CELLS, CELLS), max_size=6), quoted=st.booleans(), every=st.booleans())
+    @given(
+        table=st.lists(st.tuples(CELLS, CELLS), max_size=6),
+        quoted=st.booleans(),
+        every=st.booleans(),
+    )
     @example(table=[('"', "a")], quoted=True, every=False)
     @example(table=[("\ta\n", "a")], quoted=True, every=False)
     @example(table=[("a\t\n", "a")], quoted=True, every=True)
@@ -188,7 +230,9 @@ class TestQuoting:
             assert texts == table or bad or notes[0] != READ_SO
 
 
-LATIN = st.text(st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9).filter(str.strip)
+LATIN = st.text(
+    st.characters(codec="cp1252", exclude_characters='\0\r\n\t"'), min_size=1, max_size=9
+).filter(str.strip)
 GUESSED = "it is not UTF-8, and is read as Windows-1252 (--encoding NAME if it is not)"
 GERMAN = [("Die Müller zahlen 5 €", "„Größe“"), ("plain", "cells")]
 BYTE = "character 2 is a byte that is not UTF-8, or half of one"
@@ -213,7 +257,11 @@ def test_the_same_pairs_in_every_encoding(
     make: Make, name: str, codec: str, encoding: str | None, notes: list[str]
 ) -> None:
     written = as_csv(GERMAN) if "csv" in name else as_tsv(GERMAN, "\r\n")
-    assert read(make(name, written.decode().encode(codec)), FileReading(encoding=encoding)) == (GERMAN, notes, [])
+    assert read(make(name, written.decode().encode(codec)), FileReading(encoding=encoding)) == (
+        GERMAN,
+        notes,
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,10 +270,17 @@ def test_the_same_pairs_in_every_encoding(
         ("utf-8", b"c,d\xff\n", None, BYTE),
         ("ascii", b"c,d\xff\n", "utf-8", BYTE),
         ("cp1252", b"c,d\x81\n", "cp1252", BYTE),
-        ("utf-16-le", b"c\0,\0\0\xd8d\0\n\0", None, "character 1 is a byte that is not UTF-8, or half of one"),
+        (
+            "utf-16-le",
+            b"c\0,\0\0\xd8d\0\n\0",
+            None,
+            "character 1 is a byte that is not UTF-8, or half of one",
+        ),
     ],
 )
-def test_damage_costs_its_own_record(make: Make, codec: str, line: bytes, encoding: str | None, why: str) -> None:
+def test_damage_costs_its_own_record(
+    make: Make, codec: str, line: bytes, encoding: str | None, why: str
+) -> None:
     good, last = HEADER + "x,y\n" + ("Gras,b\n" if codec == "ascii" else "Größe,b\n"), "e,f\n"
     mark = b"\xff\xfe" if codec.startswith("utf-16") else b""
     path = make("p.csv", mark + good.encode(codec) + line + last.encode(codec))
@@ -240,7 +295,10 @@ def test_what_is_no_encoding(name: str) -> None:
         FileReading(encoding=name)
 
 
-@given(pairs=st.lists(st.tuples(LATIN, LATIN), min_size=1, max_size=6), codec=st.sampled_from(["utf-16", "cp1252"]))
+@given(
+    pairs=st.lists(st.tuples(LATIN, LATIN), min_size=1, max_size=6),
+    codec=st.sampled_from(["utf-16", "cp1252"]),
+)
 def test_any_table_comes_back_from_its_encoding(
     tmp_path_factory: pytest.TempPathFactory, pairs: Table, codec: str
 ) -> None:
@@ -252,15 +310,19 @@ def test_any_table_comes_back_from_its_encoding(
     assert (texts == pairs and not bad) or (codec == "cp1252" and not as_utf8), (texts, notes, bad)
 
 
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30).filter(str.strip)
-tricky = st.text(st.sampled_from(list("ab \t\n\r,;\"'\\{}\ufeff\x0b\x85\u2028é😀")), min_size=1, max_size=12).filter(
-    str.strip
-)
+texts = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30
+).filter(str.strip)
+tricky = st.text(
+    st.sampled_from(list("ab \t\n\r,;\"'\\{}\ufeff\x0b\x85\u2028é😀")), min_size=1, max_size=12
+).filter(str.strip)
 tables = st.lists(st.tuples(texts | tricky, texts | tricky), max_size=8)
 
 
 def as_jsonl(table: Table, ensure_ascii: bool = False) -> bytes:
-    rows = [json.dumps({"sentence_a": a, "sentence_b": b}, ensure_ascii=ensure_ascii) for a, b in table]
+    rows = [
+        json.dumps({"sentence_a": a, "sentence_b": b}, ensure_ascii=ensure_ascii) for a, b in table
+    ]
     return "".join(f"{row}\n" for row in rows).encode()
 
 
@@ -307,15 +369,23 @@ def test_any_table_comes_back(directory: Path, name: str, table: Table) -> None:
 @given(sentences=st.lists(texts.filter(lambda text: not set(text) & set("\n\r"))))
 @example(sentences=["0\t0"])
 def test_lines_come_back(directory: Path, sentences: list[str]) -> None:
-    sentences = ["a", *sentences]  # at the start of a file a sentence may be a mark, or a table's columns
+    sentences = [
+        "a",
+        *sentences,
+    ]  # at the start of a file a sentence may be a mark, or a table's columns
     (path := directory / "p.txt").write_text("\n".join(sentences), encoding="utf-8")
     assert [pair.texts for pair in pairs_in(str(path))] == [(sentence,) for sentence in sentences]
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.txt"])
 @settings(deadline=None, max_examples=draws(60))
-@given(content=st.binary(max_size=200) | st.lists(tricky).map("".join).map(str.encode), skip=st.booleans())
-def test_any_bytes_are_read_or_refused(directory: Path, name: str, content: bytes, skip: bool) -> None:
+@given(
+    content=st.binary(max_size=200) | st.lists(tricky).map("".join).map(str.encode),
+    skip=st.booleans(),
+)
+def test_any_bytes_are_read_or_refused(
+    directory: Path, name: str, content: bytes, skip: bool
+) -> None:
     start = b"" if name in ("p.jsonl", "p.txt") else LINES[name[2:]][0].encode()
     (path := directory / name).write_bytes(start + content)
     bad: list[PairsError] = []

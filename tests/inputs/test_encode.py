@@ -31,7 +31,9 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return KINDS[request.param]()
 
 
-def _encoded(tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "token") -> EncodedInput:
+def _encoded(
+    tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "token"
+) -> EncodedInput:
     return encode_pair(tokenizer, Pair(a, b), unit, NO_LIMIT, truncate=False)
 
 
@@ -48,7 +50,11 @@ def test_words_are_whole_and_in_their_sentence(tokenizer: Any) -> None:
     assert _words(encoded, 0) == ["the", "cat", "sat", "on", "the", "mat", "."]
     assert _words(encoded, 1) == ["a", "cat", ",", "and", "the", "strawberries", "!"]
     marks = collate([encoded]).punctuation[0].tolist()
-    assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [".", ",", "!"]
+    assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [
+        ".",
+        ",",
+        "!",
+    ]
 
 
 @settings(deadline=None, max_examples=draws(150))
@@ -61,11 +67,19 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         except InputError as error:
             assert "\n" not in str(error) and "\x1b" not in str(error)
             continue
-        assert len(read.tokens) == len(read.sentence) == len(read.unit) == len(read.punctuation) == len(read.spans)
+        assert (
+            len(read.tokens)
+            == len(read.sentence)
+            == len(read.unit)
+            == len(read.punctuation)
+            == len(read.spans)
+        )
         assert len(read.units) == len(read.unit_sentence) == read.unit[-1] + 1
         words = [sentence for sentence in read.sentence if sentence != SPECIAL]
         assert words == sorted(words) and set(words) == {0, 1}
-        for i, j in pairwise(place for place, sentence in enumerate(read.sentence) if sentence == 0):
+        for i, j in pairwise(
+            place for place, sentence in enumerate(read.sentence) if sentence == 0
+        ):
             (first, end), (start, last) = read.spans[i], read.spans[j]
             assert read.unit[i] == read.unit[j] or end <= start or last <= first
 
@@ -74,10 +88,14 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 def bytes_alone() -> PreTrainedTokenizerFast:
     """Byte-level BPE without a merge: a token is a byte, and each byte of a character has all of it."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, []))
+    tokenizer = Tokenizer(
+        models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, [])
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", model_input_names=["input_ids"])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]", model_input_names=["input_ids"]
+    )
 
 
 @cache
@@ -101,8 +119,14 @@ def test_an_input_that_just_fits_is_not_too_long(tokenizer: Any) -> None:
 
 
 def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(tokenizer: Any) -> None:
-    for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
-        expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
+    for pair in (
+        Pair("the cat sat on the mat. " * 20),
+        Pair("a dog " * 30, "the cat, " * 90),
+        Pair("cat", A * 9),
+    ):
+        expected = tokenizer(
+            pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False
+        )
         cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
         assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
     long = encode_pair(tokenizer, Pair("a b " * 25_000, "c " * 50_000), "token", 12, truncate=True)
@@ -138,13 +162,21 @@ def test_what_is_told_of_inputs() -> None:
     assert notes_of(byte_level, [run, run]) == [note]
     spaced = encode_pair(byte_level, Pair("我爱 猫").by_spaces, "word", NO_LIMIT, truncate=False)
     assert notes_of(byte_level, [_encoded(byte_level, "我爱猫"), spaced]) == []
-    assert notes_of(wordpiece, [_encoded(wordpiece, A, B, "word"), _encoded(wordpiece, "我爱猫", unit="word")]) == []
+    assert (
+        notes_of(
+            wordpiece,
+            [_encoded(wordpiece, A, B, "word"), _encoded(wordpiece, "我爱猫", unit="word")],
+        )
+        == []
+    )
 
 
 def test_words_between_spaces(tokenizer: Any) -> None:
     pair = Pair("the cat's mat.", "a, cat").by_spaces
     read = encode_pair(tokenizer, pair, "word", NO_LIMIT, truncate=False)
-    words = [text for text, sentence in zip(read.units, read.unit_sentence, strict=True) if sentence >= 0]
+    words = [
+        text for text, sentence in zip(read.units, read.unit_sentence, strict=True) if sentence >= 0
+    ]
     assert words == ["the", "cat's", "mat.", "a,", "cat"]
     sentence = Sentence("the cat", [(0, 7)])
     assert Pair(sentence).by_spaces == Pair(sentence)
@@ -164,16 +196,25 @@ MANY = [
 
 @pytest.mark.parametrize("truncate", [True, False])
 @pytest.mark.parametrize("kind", [*KINDS, "written in Python"])
-def test_many_inputs_are_encoded_as_each_by_itself(kind: str, truncate: bool, tmp_path: Path) -> None:
+def test_many_inputs_are_encoded_as_each_by_itself(
+    kind: str, truncate: bool, tmp_path: Path
+) -> None:
     tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
     together, alone = (
-        [f"{type(read).__name__} {read}" if isinstance(read, InputError) else read for read in inputs]
+        [
+            f"{type(read).__name__} {read}" if isinstance(read, InputError) else read
+            for read in inputs
+        ]
         for inputs in (
             encode_pairs(tokenizer, MANY, "word", 30, truncate),
             [next(encode_pairs(tokenizer, [pair], "word", 30, truncate)) for pair in MANY],
         )
     )
-    assert together == alone and isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
+    assert (
+        together == alone
+        and isinstance(together[0], EncodedInput)
+        and (truncate or isinstance(together[5], str))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +228,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Any:
     [
         ("the cat sat", "a dog", [-1, 0, 0, 0, -1, -1, 1, 1, -1]),
         ("the cat", None, [-1, 0, 0, -1]),
-        ("the x </s>", "a", [-1, 0, 0, 0, -1, -1, 1, -1]),  # an unknown word, and a delimiter that is typed
+        (
+            "the x </s>",
+            "a",
+            [-1, 0, 0, 0, -1, -1, 1, -1],
+        ),  # an unknown word, and a delimiter that is typed
         ("cat", "cat", [-1, 0, -1, -1, 1, -1]),
     ],
 )
@@ -204,11 +249,17 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
     ("tokens", "units"),
     [
         ("[CLS] straw ##berries ##s . [SEP]", ["[CLS]", "strawberriess", ".", "[SEP]"]),
-        ("<s> straw berries Ġand Ġcat s . </s>", ["<s>", "strawberries", "Ġand", "Ġcats", ".", "</s>"]),
+        (
+            "<s> straw berries Ġand Ġcat s . </s>",
+            ["<s>", "strawberries", "Ġand", "Ġcats", ".", "</s>"],
+        ),
         ("▁straw berries . ▁a </s>", ["▁strawberries", ".", "▁a", "</s>"]),
         ("[CLS] a ## b [SEP]", ["[CLS]", "a", "##", "b", "[SEP]"]),
         ("<s> straw@@ berries and @@ a </s>", ["<s>", "strawberries", "and", "@@", "a", "</s>"]),
-        ("<s> straw berries</w> and</w> .</w> </s>", ["<s>", "strawberries</w>", "and</w>", ".</w>", "</s>"]),
+        (
+            "<s> straw berries</w> and</w> .</w> </s>",
+            ["<s>", "strawberries</w>", "and</w>", ".</w>", "</s>"],
+        ),
     ],
 )
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
@@ -219,7 +270,9 @@ def annotated(text: str, pattern: str = r"\w+|[^\w\s]") -> Sentence:
     """Its words by a regular expression, each tagged with its own text and its number."""
     matches = list(re.finditer(pattern, text))
     spans = [match.span() for match in matches]
-    return Sentence(text, spans, {"form": [match[0] for match in matches], "number": range(len(matches))})
+    return Sentence(
+        text, spans, {"form": [match[0] for match in matches], "number": range(len(matches))}
+    )
 
 
 encoded = partial(_encoded, unit="word")
@@ -229,15 +282,23 @@ def test_given_words_are_the_units(tokenizer: Any) -> None:
     """Other words than the tokenizer would make: "sat on" is one, and "strawberries" are two."""
     a, b = annotated(A, r"sat on|\w+|\."), annotated(B, "straw|berries|[a-z]+|[,!]")
     read = encoded(tokenizer, a, b)
-    of_words = [(unit, s) for unit, s in zip(read.units, read.unit_sentence, strict=True) if s != SPECIAL]
-    assert of_words[:6] == [(form, 0) for form in ("The", "cat", "sat on", "the", "mat", ".")]
-    assert [bare(unit) for unit, s in of_words if s == 1 and unit not in ("straw", "berries")][:5] == [
-        *("a", "cat", ",", "and", "the")
+    of_words = [
+        (unit, s) for unit, s in zip(read.units, read.unit_sentence, strict=True) if s != SPECIAL
     ]
+    assert of_words[:6] == [(form, 0) for form in ("The", "cat", "sat on", "the", "mat", ".")]
+    assert [bare(unit) for unit, s in of_words if s == 1 and unit not in ("straw", "berries")][
+        :5
+    ] == [*("a", "cat", ",", "and", "the")]
     batch = collate([read])
-    forms = [form for form, s in zip(batch.tags("form")[0], read.unit_sentence, strict=True) if s == 0]
+    forms = [
+        form for form, s in zip(batch.tags("form")[0], read.unit_sentence, strict=True) if s == 0
+    ]
     assert forms == [unit for unit, s in of_words if s == 0]
-    numbers = [number for number, s in zip(batch.word_number[0].tolist(), read.unit_sentence, strict=True) if s == 0]
+    numbers = [
+        number
+        for number, s in zip(batch.word_number[0].tolist(), read.unit_sentence, strict=True)
+        if s == 0
+    ]
     assert numbers == list(range(6))
 
 
@@ -250,12 +311,16 @@ class TestWithoutOffsets:
         tokens = _encoded(tokenizer, Sentence("the strawberries  sat mat .", words))
         assert tokens.tokens == ("<s>", "the", "straw@@", "berries", "sat", "mat", ".", "</s>")
         assert tokens.words == (NO_WORD, 0, 1, 1, 2, 3, 4, NO_WORD)
-        merged = _encoded(tokenizer, Sentence("the zebra sat", [(4, 13)]), Sentence("a cat", [(2, 5)]), "word")
+        merged = _encoded(
+            tokenizer, Sentence("the zebra sat", [(4, 13)]), Sentence("a cat", [(2, 5)]), "word"
+        )
         assert merged.units == ("<s>", "the", "zebra sat", "</s>", "</s>", "a", "cat", "</s>")
 
     def test_words_within_spaces_cannot_be_told(self, tmp_path: Path) -> None:
         two = Sentence("the zeb-ra", [(0, 3), (4, 7), (7, 10)])
-        with pytest.raises(InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"):
+        with pytest.raises(
+            InputError, match=r"PhobertTokenizer gives no character offsets .* leave the words out"
+        ):
             _encoded(written_in_python(tmp_path), two)
 
     def test_marian_cuts_sources_and_targets_by_models_of_their_own(self, tmp_path: Path) -> None:
@@ -267,7 +332,9 @@ class TestWithoutOffsets:
             assert not isinstance(tokens, InputError)
             assert tokens.units[:7] == ("the", "cat's", "mat", ",", "§", ".", "</s>")
             words = [
-                unit for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True) if word != NO_WORD
+                unit
+                for unit, word in zip(tokens.units[7:], tokens.unit_words[7:], strict=True)
+                if word != NO_WORD
             ]
             assert words == ["the", "dog", "sat", "on", "it"]
 
@@ -290,7 +357,9 @@ def test_whatever_a_tokenizer_raises_is_one_line(error: Exception) -> None:
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120))
-def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[int], tokens: int) -> None:
+def test_batches_hold_every_input_once_and_no_more_than_they_may(
+    lengths: list[int], tokens: int
+) -> None:
     inputs = [EncodedInput(("w",) * n, (0,) * n, tuple(range(n)), (False,) * n) for n in lengths]
     made = list(batches(inputs, tokens))
     assert sorted(len(encoded.tokens) for batch in made for encoded in batch) == sorted(lengths)
@@ -303,7 +372,9 @@ def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[i
 TOKENS = ["[CLS]", "the", "store", "ĠThe", "Ġstore", "#", "##s", "2"]
 
 
-@pytest.mark.parametrize(("text", "index"), [("store", 2), ("store#2", 4), ("4", 4), ("#", 5), ("##s", 6), ("2#1", 7)])
+@pytest.mark.parametrize(
+    ("text", "index"), [("store", 2), ("store#2", 4), ("4", 4), ("#", 5), ("##s", 6), ("2#1", 7)]
+)
 def test_a_token_is_named_by_its_text_or_its_place(text: str, index: int) -> None:
     assert token_named(text, TOKENS) == index
 
@@ -314,7 +385,9 @@ def test_no_such_token() -> None:
     for text in (*hints, "store#3", "store#0", ""):
         with pytest.raises(SelectionError) as error:
             token_named(text, TOKENS)
-        assert str(error.value).startswith(f"the input has no token '{text}'; {hints.get(text, '')}")
+        assert str(error.value).startswith(
+            f"the input has no token '{text}'; {hints.get(text, '')}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -323,14 +396,22 @@ def test_no_such_token() -> None:
         ("##", "cat ##s dog ## . the", "000000", "012345", [5, -1, 3, -1, -1, 0]),
         ("##", "[CLS] cat dog [SEP] the", "sAAsB", "01234", [-1, 5, 3, -1, 0]),
         ("##", "cat cat dog", "AAA", "001", [-1, 3]),  # a word of two tokens
-        ("Ġ", "cat ▁cat cat ▁the dog", "AAAAB", "01234", [5, 5, -1, 0, 3]),  # a sentence begins without the mark
+        (
+            "Ġ",
+            "cat ▁cat cat ▁the dog",
+            "AAAAB",
+            "01234",
+            [5, 5, -1, 0, 3],
+        ),  # a sentence begins without the mark
         ("Ġ", ". cat", "AA", "01", [-1, 5]),  # and so does what follows punctuation
         ("@@", "rain@@ cat dog", "AAA", "012", [-1, -1, 3]),
         ("</w>", "cat cat</w> dog</w>", "AAA", "012", [-1, -1, 3]),
         ("", "cat dog ##s", "AAA", "012", [5, 3, -1]),
     ],
 )
-def test_words_by_their_marks_and_neighbours(mark: str, tokens: str, sentence: str, unit: str, ids: list[int]) -> None:
+def test_words_by_their_marks_and_neighbours(
+    mark: str, tokens: str, sentence: str, unit: str, ids: list[int]
+) -> None:
     words = WholeWords({"cat": 5, "dog": 3, "the": 0}, mark)
     of_sentence = ["AB".find(letter) if letter.isalpha() else 0 for letter in sentence]
     row = (tokens.split(), of_sentence, list(map(int, unit)))
@@ -346,7 +427,9 @@ def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
     words, zebra = whole_words(tokenizer), tokenizer.convert_tokens_to_ids("zebra")
     assert words.ids["zebra"] == zebra and "speaker" not in words.ids
     encoded = encode_pair(tokenizer, Pair("the zebra"), "token", 100, truncate=False)
-    assert words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()[2] == zebra
+    assert (
+        words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()[2] == zebra
+    )
 
 
 def test_scripts_with_vowel_signs_and_without_case() -> None:

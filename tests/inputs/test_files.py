@@ -17,7 +17,16 @@ from attnscan.errors import PairsError
 from attnscan.inputs.files import FORMATS, PACKED, files_named, format_of, shown
 from attnscan.inputs.read import read_pairs
 
-NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/~$d.xlsx", "f[1].txt", ".hidden/x.tsv", "odd/p.doc"]
+NAMES = [
+    "a.tsv",
+    "b.parquet",
+    "b/c.csv.gz",
+    "b/d/e.jsonl",
+    "b/~$d.xlsx",
+    "f[1].txt",
+    ".hidden/x.tsv",
+    "odd/p.doc",
+]
 TEXT = HEADER.encode() + b"a,b\nc,d\n"
 TABLE = parquet({"sentence_a": ["a", "c"], "sentence_b": ["b", "d"]})
 PACKS = {
@@ -53,8 +62,12 @@ def directory(tmp_path: Path) -> Path:
     ],
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_names_stand_for_files(directory: Path, name: str, expected: list[str], scheme: str) -> None:
-    assert files_named([f"{scheme}{directory}/{name}"]) == [f"{directory}/{file}" for file in expected]
+def test_names_stand_for_files(
+    directory: Path, name: str, expected: list[str], scheme: str
+) -> None:
+    assert files_named([f"{scheme}{directory}/{name}"]) == [
+        f"{directory}/{file}" for file in expected
+    ]
 
 
 def test_several_names_in_their_order(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +75,14 @@ def test_several_names_in_their_order(directory: Path, monkeypatch: pytest.Monke
     assert files_named(["b/*.gz", "-", "/dev/null", "a.tsv", "a.tsv"]) == [
         "b/c.csv.gz", "-", "/dev/null", "a.tsv", "a.tsv"
     ]  # fmt: skip
-    monkeypatch.setattr(Path, "iterdir", lambda _: (_ for _ in ()).throw(PermissionError(13, "Denied", "b/d")))
-    for names, says in (("-", "a.tsv", "-"), "named twice"), ([""], "its name is empty"), (["b"], "read 'b/d': Denied"):
+    monkeypatch.setattr(
+        Path, "iterdir", lambda _: (_ for _ in ()).throw(PermissionError(13, "Denied", "b/d"))
+    )
+    for names, says in (
+        (("-", "a.tsv", "-"), "named twice"),
+        ([""], "its name is empty"),
+        (["b"], "read 'b/d': Denied"),
+    ):
         with pytest.raises(PairsError, match=says):
             files_named(names)
 
@@ -81,7 +100,9 @@ def test_several_names_in_their_order(directory: Path, monkeypatch: pytest.Monke
     ],
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
-def test_what_is_not_there_is_said_at_once(directory: Path, name: str, says: str, scheme: str) -> None:
+def test_what_is_not_there_is_said_at_once(
+    directory: Path, name: str, says: str, scheme: str
+) -> None:
     with pytest.raises(PairsError, match=says) as caught:
         read_pairs([f"{scheme}{directory}/{name}"])
     if "format" in says:
@@ -105,7 +126,10 @@ class TestPacked:
 
     def test_is_unpacked(self, tmp_path: Path, packing: str) -> None:
         parts = b"".join(map(PACKS[packing], (HEADER.encode(), b"a,b\nc,", b"", b"d\ne,f\n")))
-        for name, content, pairs in (("p.csv", parts, [AB, CD, EF]), ("p.parquet", PACKS[packing](TABLE), [AB, CD])):
+        for name, content, pairs in (
+            ("p.csv", parts, [AB, CD, EF]),
+            ("p.parquet", PACKS[packing](TABLE), [AB, CD]),
+        ):
             (path := tmp_path / f"{name}{packing.upper()}").write_bytes(content)
             assert pairs_in(str(path)) == pairs
 
@@ -115,7 +139,9 @@ class TestPacked:
         path = tmp_path / f"p.csv{packing}"
         for wrong in (*(content[:cut] for cut in range(12, len(content))), *others):
             path.write_bytes(wrong)
-            assert f"p.csv{packing} is not a whole {PACKED[packing]} file: " in refusal(str(path)).what
+            assert (
+                f"p.csv{packing} is not a whole {PACKED[packing]} file: " in refusal(str(path)).what
+            )
 
     def test_a_name_that_does_not_say_so(self, tmp_path: Path, packing: str) -> None:
         (path := tmp_path / "p.csv").write_bytes(PACKS[packing](b"text\na\n"))
@@ -133,7 +159,12 @@ class TestRemote:
     def store(self) -> Iterator[None]:
         """Some files in a store of fsspec's."""
         store = fsspec.filesystem("memory")
-        for name, content in (("p.csv", TEXT), ("p.csv.gz", gzipped(TEXT)), ("p.parquet", TABLE), ("cut.csv.gz", b"x")):
+        for name, content in (
+            ("p.csv", TEXT),
+            ("p.csv.gz", gzipped(TEXT)),
+            ("p.parquet", TABLE),
+            ("cut.csv.gz", b"x"),
+        ):
             store.pipe_file(f"/data/{name}", content)
         yield
         store.rm("/data", recursive=True)
@@ -144,12 +175,19 @@ class TestRemote:
 
     def test_what_cannot_be_read_is_one_line(self) -> None:
         for name in ("none.csv", "*.csv"):
-            assert refusal(f"memory://data/{name}").what == f"cannot read memory://data/{name}: nothing was found there"
+            assert (
+                refusal(f"memory://data/{name}").what
+                == f"cannot read memory://data/{name}: nothing was found there"
+            )
         assert "is not a whole gzip file" in refusal("memory://data/cut.csv.gz").what
         assert "Protocol not known: nowhere" in refusal("nowhere://host/p.csv").what
 
-    @pytest.mark.parametrize("name", ["http://me:SECRET@host/p.csv?sig=SECRET", "s3://bucket/p.csv"])
-    def test_packages_of_stores_are_an_extra(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    @pytest.mark.parametrize(
+        "name", ["http://me:SECRET@host/p.csv?sig=SECRET", "s3://bucket/p.csv"]
+    )
+    def test_packages_of_stores_are_an_extra(
+        self, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         for package in ("aiohttp", "s3fs"):
             monkeypatch.setitem(sys.modules, package, None)
         monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
@@ -173,8 +211,14 @@ class TestRemote:
         ("s3://bucket/a@b.csv?secret_key=SECRET", "s3://bucket/a@b.csv"),
         ("hdfs://host:8020/a@b.csv", "hdfs://host:8020/a@b.csv"),
         ("hf://datasets/org/name@~parquet/a.parquet", "hf://datasets/org/name@~parquet/a.parquet"),
-        ("abfs://box@account.dfs.core.windows.net/a.csv", "abfs://box@account.dfs.core.windows.net/a.csv"),
-        ("abfss://box:SECRET@account.dfs.core.windows.net/a.csv", "abfss://account.dfs.core.windows.net/a.csv"),
+        (
+            "abfs://box@account.dfs.core.windows.net/a.csv",
+            "abfs://box@account.dfs.core.windows.net/a.csv",
+        ),
+        (
+            "abfss://box:SECRET@account.dfs.core.windows.net/a.csv",
+            "abfss://account.dfs.core.windows.net/a.csv",
+        ),
     ],
 )
 def test_names_are_shown_without_secrets(name: str, expected: str) -> None:

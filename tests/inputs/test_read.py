@@ -10,7 +10,19 @@ from pathlib import Path
 import openpyxl
 import pyarrow as pa
 import pytest
-from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parquet, refusal, skipping
+from pair_files import (
+    AB,
+    CD,
+    EF,
+    HEADER,
+    LINES,
+    Make,
+    gzipped,
+    pairs_in,
+    parquet,
+    refusal,
+    skipping,
+)
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import about_how_many, read_pairs
@@ -44,7 +56,9 @@ class TestColumns:
     )
     def test_named(self, make: Make, header: str, columns: list[str] | None, pair: Pair) -> None:
         assert pairs_in(make("p.csv", f"{header}\n1,2,3\n"), columns=columns) == [pair]
-        assert pairs_in(make("p.tsv", f"{header}\n1,2,3\n".replace(",", "\t")), columns=columns) == [pair]
+        assert pairs_in(
+            make("p.tsv", f"{header}\n1,2,3\n".replace(",", "\t")), columns=columns
+        ) == [pair]
         table = pa.table([["1"], ["2"], ["3"]], header.split(","))
         assert pairs_in(make("p.pq", parquet(table)), columns=columns) == [pair]
 
@@ -58,8 +72,15 @@ class TestColumns:
         assert "the columns are none" in refusal(make("s.jsonl", "{}\n")).what
 
     def test_labels_and_ids_beside_the_sentences(self, make: Make) -> None:
-        table, other = make("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"), make("b.csv", "text,no\ne,f\n")
-        assert [r.label for r in read_pairs([table, other], FileReading(labelled=True))] == ["yes", "", None]
+        table, other = (
+            make("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"),
+            make("b.csv", "text,no\ne,f\n"),
+        )
+        assert [r.label for r in read_pairs([table, other], FileReading(labelled=True))] == [
+            "yes",
+            "",
+            None,
+        ]
         assert [r.label for r in read_pairs([table])] == [None, None]
         assert [r.place.id for r in read_pairs([table], FileReading(id="1"))] == ["yes", ""]
         numbers = make("c.parquet", parquet({" Text ": ["a", "b"], "label": [1, -1]}))
@@ -80,7 +101,11 @@ BAD = {
     "csv": [
         ("one field", "c", "its number of fields is 1"),
         ("white space", "c,\u3000\xa0", "sentence B is empty"),
-        ("not UTF-8", "éé".encode() + b",d\xff", "sentence B is not valid Unicode: its character 2 is a byte"),
+        (
+            "not UTF-8",
+            "éé".encode() + b",d\xff",
+            "sentence B is not valid Unicode: its character 2 is a byte",
+        ),
         ("NUL", "c,d\0", "sentence B has a NUL character"),
         ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
         ("a lone carriage return", "c\rx,d", "is not valid CSV: new-line character"),
@@ -90,14 +115,30 @@ BAD = {
         ("neither UTF-8 nor Windows-1252", b"c\t\x81", "sentence B is not valid Unicode"),
     ],
     "jsonl": [
-        ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
-        ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not valid JSON: Expecting ',' delimiter: line 2"),
-        ("two objects", '{"sentence_a": "c"} {}', "is not valid JSON: Extra data: line 1 column 21"),
+        (
+            "half a pair",
+            '{"sentence_a": "c", "sentence_b": "d\\ud800"}',
+            "sentence B is not valid Unicode",
+        ),
+        (
+            "broken",
+            '{"sentence_a": "c", "sentence_b": "d"',
+            "is not valid JSON: Expecting ',' delimiter: line 2",
+        ),
+        (
+            "two objects",
+            '{"sentence_a": "c"} {}',
+            "is not valid JSON: Extra data: line 1 column 21",
+        ),
         ("deep", "[" * 200_000, "is not valid JSON: maximum recursion depth"),
         ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not valid JSON: Exceeds the limit"),
     ],
 }
-CASES = [pytest.param(form, *case[1:], id=f"{form}, {case[0]}") for form, cases in BAD.items() for case in cases]
+CASES = [
+    pytest.param(form, *case[1:], id=f"{form}, {case[0]}")
+    for form, cases in BAD.items()
+    for case in cases
+]
 
 
 class TestBadRecords:
@@ -117,8 +158,13 @@ class TestBadRecords:
         assert len(bad) == 1 and bad[0].startswith(f"p.{form}:3: {why}")
 
     def test_an_open_quote_costs_the_lines_up_to_the_next(self, make: Make) -> None:
-        good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x,y\nc,d\n"e",f\n\n"multi\nline",z\n"g,h\n'))
-        assert [(record.pair, record.where[-2:]) for record in good] == [(AB, ":2"), (Pair("multi\nline", "z"), ":7")]
+        good, bad = skipping(
+            make("p.csv", HEADER + 'a,b\n"x,y\nc,d\n"e",f\n\n"multi\nline",z\n"g,h\n')
+        )
+        assert [(record.pair, record.where[-2:]) for record in good] == [
+            (AB, ":2"),
+            (Pair("multi\nline", "z"), ":7"),
+        ]
         assert bad == [
             "p.csv:3: is not valid CSV: ',' expected after '\"' (up to line 5)",
             "p.csv:9: is not valid CSV: unexpected end of data",
@@ -131,7 +177,11 @@ class TestBadRecords:
                 "p.json",
                 '[{"text": "a"}, {}, {"text": null}, 5, {"text": "c"}]',
                 [(Pair("a"), 1), (Pair("c"), 5)],
-                {2: "sentence A is missing", 3: "sentence A is missing", 4: "it is no text, list or object"},
+                {
+                    2: "sentence A is missing",
+                    3: "sentence A is missing",
+                    4: "it is no text, list or object",
+                },
             ),
             (  # columns, which are joined by their keys
                 "p.json",
@@ -141,7 +191,12 @@ class TestBadRecords:
             ),
             ("p.json", "5", [], {1: "it is no text, list or object"}),
             ("p.parquet", parquet({"text": pa.nulls(1)}), [], {1: "sentence A is missing"}),
-            ("p.parquet", parquet({"text": [{"de": "a"}]}), [], {1: "sentence A is of the class dict, and not text"}),
+            (
+                "p.parquet",
+                parquet({"text": [{"de": "a"}]}),
+                [],
+                {1: "sentence A is of the class dict, and not text"},
+            ),
             (
                 "p.xlsx",
                 book(["text1", "text2"], ["a", 5], ["a"], ["a", "b"]),
@@ -151,7 +206,12 @@ class TestBadRecords:
         ],
     )
     def test_of_documents_tables_and_sheets(
-        self, make: Make, name: str, content: str | bytes, good: list[tuple[Pair, int]], bad: dict[int, str]
+        self,
+        make: Make,
+        name: str,
+        content: str | bytes,
+        good: list[tuple[Pair, int]],
+        bad: dict[int, str],
     ) -> None:
         records, errors = skipping(make(name, content))
         assert [(record.pair, record.place.row) for record in records] == good
@@ -188,8 +248,16 @@ NO_NAMES = "its first line must name the columns"
         *(
             ("p.csv", f"{header}\n", columns, why, "--columns")
             for header, columns, why in (
-                ("id,premise,label", None, "the columns are 'id', 'premise', 'label', and none is known"),
-                ("sentence_a|sentence_b", None, "the only column is 'sentence_a|sentence_b', as if another separator"),
+                (
+                    "id,premise,label",
+                    None,
+                    "the columns are 'id', 'premise', 'label', and none is known",
+                ),
+                (
+                    "sentence_a|sentence_b",
+                    None,
+                    "the only column is 'sentence_a|sentence_b', as if another separator",
+                ),
                 ("x,y", ["z"], "there is no column 'z'; the columns are 'x', 'y'"),
                 ("x,y", ["x", "3"], "there is no column '3'"),
                 ("x,y", ["²"], "there is no column '²'"),
@@ -203,9 +271,27 @@ NO_NAMES = "its first line must name the columns"
         ("p.csv", b"\xef\xbb\xbf\n \n", None, "is empty", NO_NAMES),
         ("p.csv", b'"text\na\n', None, "unexpected end of data", NO_NAMES),
         ("p.csv", b"text\ra\nb\n", None, "new-line character", NO_NAMES),
-        ("p.csv", "text\na\n".encode("utf-16") + b"x", None, "truncated data", "save it as UTF-8, or pass --encoding"),
-        ("p.json", '["a", "b"', None, "not valid JSON: Expecting ',' delimiter: line 1 column 10", "a list of records"),
-        ("p.json", "[" * 40_000, None, "is not valid JSON: maximum recursion depth", "a list of records"),
+        (
+            "p.csv",
+            "text\na\n".encode("utf-16") + b"x",
+            None,
+            "truncated data",
+            "save it as UTF-8, or pass --encoding",
+        ),
+        (
+            "p.json",
+            '["a", "b"',
+            None,
+            "not valid JSON: Expecting ',' delimiter: line 1 column 10",
+            "a list of records",
+        ),
+        (
+            "p.json",
+            "[" * 40_000,
+            None,
+            "is not valid JSON: maximum recursion depth",
+            "a list of records",
+        ),
         ("p.parquet", b"PAR1" * 10, None, "is not a valid .parquet file", ""),
         ("p.xlsx", book(), None, "is empty", NO_NAMES),
         ("p.xlsx", book(["text"], ["a"])[:-30], None, "not a valid .xlsx file", ""),
@@ -245,7 +331,9 @@ class TestStdin:
             '[{"sentence_a": "a", "sentence_b": "b"},\n{"sentence_a": "c", "sentence_b": "d"}]\n',
         ],
     )
-    def test_the_first_line_tells_the_format(self, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    def test_the_first_line_tells_the_format(
+        self, monkeypatch: pytest.MonkeyPatch, content: str
+    ) -> None:
         monkeypatch.setattr(sys, "stdin", stdin := io.TextIOWrapper(io.BytesIO(content.encode())))
         assert pairs_in("-") == [AB, CD]
         assert not stdin.buffer.closed
@@ -260,8 +348,12 @@ class TestStdin:
             (None, "standard input is closed; pipe pairs into it"),
         ],
     )
-    def test_refused(self, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str) -> None:
-        monkeypatch.setattr(sys, "stdin", None if content is None else io.TextIOWrapper(io.BytesIO(content)))
+    def test_refused(
+        self, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
+    ) -> None:
+        monkeypatch.setattr(
+            sys, "stdin", None if content is None else io.TextIOWrapper(io.BytesIO(content))
+        )
         assert why in refusal("-").line
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -279,6 +371,15 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
     text.write_text("text\n" + "the cat\n" * 500)
     packed.write_bytes(gzipped(text.read_bytes()))
     lines.write_text('{"text": "a"}\n{"text": "b"}')
-    assert about_how_many([str(text), str(lines)]) == about_how_many([f"{tmp_path}/*.[cj]s*[vl]"]) == 503
+    assert (
+        about_how_many([str(text), str(lines)])
+        == about_how_many([f"{tmp_path}/*.[cj]s*[vl]"])
+        == 503
+    )
     assert about_how_many([str(text), str(packed)]) is None
-    assert about_how_many(["-"]) is about_how_many([str(tmp_path)]) is about_how_many(["https://host/a.csv"]) is None
+    assert (
+        about_how_many(["-"])
+        is about_how_many([str(tmp_path)])
+        is about_how_many(["https://host/a.csv"])
+        is None
+    )

@@ -21,7 +21,10 @@ from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Record
 
-A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]
+A, B = (
+    ["I went home.", "You sing well.", "A cat sat."],
+    ["He went home.", "You sing.", "The cat sat."],
+)
 PAIRS = list(zip(A, B, strict=True))
 FRAME = pd.DataFrame({"idx": [7, 8, 9], "sentence1": A, "sentence2": B, "label": [0, 1, 0]})
 ROWS: list[dict[str, Any]] = FRAME.to_dict("records")  # type: ignore[assignment]
@@ -121,24 +124,38 @@ def test_data_sets_of_hugging_face() -> None:
     data = HuggingFace(ROWS)
     assert objects_in(data).total == 3 and texts(data, "sentence2") == [(b,) for b in B]
     read = records(data, id="label", labelled=True)
-    assert [(record.place.id, record.label, record.place.row) for record in read][2] == ("0", "0", 3)
+    assert [(record.place.id, record.label, record.place.row) for record in read][2] == (
+        "0",
+        "0",
+        3,
+    )
 
 
 class TestColumns:
     def test_by_name_and_by_number(self) -> None:
-        for pairs, column in ((FRAME, "sentence2"), (ROWS, "3"), (FRAME.to_dict("list"), " SENTENCE2")):
+        for pairs, column in (
+            (FRAME, "sentence2"),
+            (ROWS, "3"),
+            (FRAME.to_dict("list"), " SENTENCE2"),
+        ):
             assert texts(pairs, column) == [(b,) for b in B]
         assert texts([(1, *pair) for pair in PAIRS], "2", "3") == PAIRS
         assert texts(FRAME.itertuples(), "sentence2", "sentence1") == [(b, a) for a, b in PAIRS]
-        assert texts(FRAME.set_axis([0, 1, 2, 3], axis=1), "1", "2") == PAIRS  # names before numbers
+        assert (
+            texts(FRAME.set_axis([0, 1, 2, 3], axis=1), "1", "2") == PAIRS
+        )  # names before numbers
         assert texts(pd.concat([FRAME, FRAME], axis=1), "2", "3") == PAIRS
 
     def test_within_others(self) -> None:
-        rows = [{"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)]
+        rows = [
+            {"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)
+        ]
         columns = {name: [row[name] for row in rows] for name in ("id", "translation")}
         for pairs in (rows, iter(rows), columns, pd.DataFrame(rows), pa.Table.from_pylist(rows)):
             read = records(pairs, "translation.de", "translation.en", id="id.n")
-            assert [(record.place.id, record.pair.texts) for record in read] == [*zip("012", PAIRS, strict=True)]
+            assert [(record.place.id, record.pair.texts) for record in read] == [
+                *zip("012", PAIRS, strict=True)
+            ]
         assert "row 1: sentence A is missing" in refused(rows, "translation.fr")
 
     def test_ids_and_labels_come_along(self) -> None:
@@ -148,12 +165,16 @@ class TestColumns:
             rows = [(record.place.row, record.place.id, record.label) for record in read]
             assert rows == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]
             assert read[1].where == "row 2" and read[1].place.file == ""
-        assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
+        assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == [
+            "x"
+        ]
 
 
 class TestBadRecords:
     def test_rows_keep_their_numbers(self) -> None:
-        frame = pd.DataFrame({"text": ["a", np.nan, None, pd.NA, " ", "b\0", 5, b"x", pd.NaT, "c"]}, dtype=object)
+        frame = pd.DataFrame(
+            {"text": ["a", np.nan, None, pd.NA, " ", "b\0", 5, b"x", pd.NaT, "c"]}, dtype=object
+        )
         good, bad = skipping(frame)
         assert good == [(1, "a"), (10, "c")]
         assert bad == [
@@ -170,10 +191,15 @@ class TestBadRecords:
     def test_a_missing_b_is_no_single_sentence(self) -> None:
         frame = FRAME.assign(sentence2=["x", None, "z"])
         assert skipping(frame) == ([(1, A[0]), (3, A[2])], ["row 2: sentence B is missing"])
-        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["row 1: sentence B is missing"])
+        assert skipping([(A[0], float("nan")), A[1]]) == (
+            [(2, A[1])],
+            ["row 1: sentence B is missing"],
+        )
 
     def test_of_pairs_and_dicts(self) -> None:
-        good, bad = skipping([A[0], (), ("a", "b", "c"), None, ["x", ["y"]], {"text": "t"}, {"sentence": "u"}])
+        good, bad = skipping(
+            [A[0], (), ("a", "b", "c"), None, ["x", ["y"]], {"text": "t"}, {"sentence": "u"}]
+        )
         assert good == [(1, A[0]), (6, "t")]
         assert bad == [
             "row 2: it has 0 cells, where one or two sentences are expected",
@@ -185,10 +211,24 @@ class TestBadRecords:
 
 
 @pytest.mark.parametrize(
-    "pairs", [None, 5, "abc", Path("abc"), io.StringIO("abc"), dict, np.array("x"), np.zeros((1, 2, 3)), object()]
+    "pairs",
+    [
+        None,
+        5,
+        "abc",
+        Path("abc"),
+        io.StringIO("abc"),
+        dict,
+        np.array("x"),
+        np.zeros((1, 2, 3)),
+        object(),
+    ],
 )
 def test_what_holds_no_pairs_is_refused_at_once(pairs: Any) -> None:
-    with pytest.raises(InputError, match=f"pairs is of the class {type(pairs).__name__}, which holds no pairs; give"):
+    with pytest.raises(
+        InputError,
+        match=f"pairs is of the class {type(pairs).__name__}, which holds no pairs; give",
+    ):
         objects_in(pairs)
 
 
@@ -204,7 +244,11 @@ def test_what_holds_no_pairs_is_refused_at_once(pairs: Any) -> None:
         ({"train": HuggingFace(ROWS)}, [], "which holds splits; choose one: ['train']"),
         ({"sentence1": "a", "sentence2": "b"}, [], "no table: If using all scalar values"),
         ({}, [], "the columns are none"),
-        ({"sentence1": ["a"], "sentence2": ["b", "c"]}, [], "no table: All arrays must be of the same length"),
+        (
+            {"sentence1": ["a"], "sentence2": ["b", "c"]},
+            [],
+            "no table: All arrays must be of the same length",
+        ),
         ([["a", "b", "c"], ["d", "e", "f"]], [], "it has 3 cells"),
         ([PAIRS[:2]], [], "sentence A is of the class tuple"),
         ([{"text": ["a", "word", "each"]}], [], "sentence A is of the class list"),
@@ -215,26 +259,50 @@ def test_what_holds_no_pairs_is_refused_at_once(pairs: Any) -> None:
         (DataLoader(A, batch_size=2), [], "which holds no pairs"),  # type: ignore[arg-type]
     ],
 )
-def test_columns_that_are_not_there_and_what_may_be_meant_in_two_ways(pairs: Any, columns: list[str], why: str) -> None:
+def test_columns_that_are_not_there_and_what_may_be_meant_in_two_ways(
+    pairs: Any, columns: list[str], why: str
+) -> None:
     assert why in refused(pairs, *columns)
 
 
 KEYS = st.sampled_from(["sentence1", "sentence2", "text", "label", "x", 0, ""])
 LEAVES: st.SearchStrategy[Any] = st.text(max_size=3) | st.sampled_from(
-    [None, np.nan, pd.NA, np.int64(1), b"x", "\0", "\ud800", " ", "the cat", object, range(2), np.zeros(2)]
+    [
+        None,
+        np.nan,
+        pd.NA,
+        np.int64(1),
+        b"x",
+        "\0",
+        "\ud800",
+        " ",
+        "the cat",
+        object,
+        range(2),
+        np.zeros(2),
+    ]
 )
 
 
 def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    some, rows = st.lists(inner, max_size=3), st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
+    some, rows = (
+        st.lists(inner, max_size=3),
+        st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3),
+    )
     series, frames = (
-        values.map(partial(kind, dtype=object)) for values, kind in ((some, pd.Series), (rows, pd.DataFrame))
+        values.map(partial(kind, dtype=object))
+        for values, kind in ((some, pd.Series), (rows, pd.DataFrame))
     )
     return some | some.map(iter) | st.dictionaries(KEYS, some, max_size=3) | rows | series | frames
 
 
-@given(pairs=st.recursive(LEAVES, _nested, max_leaves=12), columns=st.none() | st.sampled_from([("text",), ("1", "x")]))
-def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: tuple[str, ...] | None) -> None:
+@given(
+    pairs=st.recursive(LEAVES, _nested, max_leaves=12),
+    columns=st.none() | st.sampled_from([("text",), ("1", "x")]),
+)
+def test_whatever_comes_is_read_or_refused_in_a_line(
+    pairs: Any, columns: tuple[str, ...] | None
+) -> None:
     bad: list[AttnscanError] = []
     try:
         for record in objects_in(pairs, FileReading(columns)).records(bad.append):
@@ -245,6 +313,13 @@ def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: tuple[
 
 
 def test_how_many_there_are_is_told_where_that_is_known() -> None:
-    for pairs in (PAIRS, FRAME, ROWS, FRAME.to_dict("list"), pd.Series(A), pa.Table.from_pandas(FRAME)):
+    for pairs in (
+        PAIRS,
+        FRAME,
+        ROWS,
+        FRAME.to_dict("list"),
+        pd.Series(A),
+        pa.Table.from_pandas(FRAME),
+    ):
         assert objects_in(pairs).total == 3
     assert objects_in(iter(PAIRS)).total is None

@@ -14,7 +14,10 @@ from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
 
 SIZE = 2000
 FIRST = 10  # id of the first word
-NAMES = [f"{chr(97 + i * 7 % 26)}x{chr(97 + i // 676)}{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}" for i in range(SIZE)]
+NAMES = [
+    f"{chr(97 + i * 7 % 26)}x{chr(97 + i // 676)}{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}"
+    for i in range(SIZE)
+]
 WORDS = WholeWords({name: FIRST + i for i, name in enumerate(NAMES)}, "##")
 KING, QUEEN, RARE = 500, 501, 502  # places among the words, the first 100 of which are frequent
 
@@ -55,14 +58,21 @@ def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
     rows = _rows()[: FIRST + 1500]
     words = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:1500])}, "##")
     directions = torch.nn.functional.normalize(rows[FIRST:] - rows[FIRST:].mean(0), dim=-1)
-    cosines = (directions @ directions.T)[torch.ones(1500, 1500, dtype=torch.bool).triu(1)].sort().values
+    cosines = (
+        (directions @ directions.T)[torch.ones(1500, 1500, dtype=torch.bool).triu(1)].sort().values
+    )
     threshold = Relatedness(rows, words).threshold
     assert threshold == pytest.approx(cosines[-math.ceil(len(cosines) / 10_000)].item(), abs=1e-6)
 
 
 @pytest.mark.parametrize(
     "rows",
-    [torch.eye(FIRST + SIZE), torch.ones(FIRST + SIZE, 8), torch.zeros(FIRST + SIZE, 8), _rows() * math.nan],
+    [
+        torch.eye(FIRST + SIZE),
+        torch.ones(FIRST + SIZE, 8),
+        torch.zeros(FIRST + SIZE, 8),
+        _rows() * math.nan,
+    ],
     ids=["orthogonal", "alike", "zero", "nan"],
 )
 def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
@@ -71,16 +81,21 @@ def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])
-def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: Path, shared: Path) -> None:
+def test_words_of_like_meaning_are_found_and_no_others(
+    name: str, bundled_dir: Path, shared: Path
+) -> None:
     directory = bundled_dir if name == "bundled" else shared / "models" / name
     weights = load_file(directory / "model.safetensors")
-    (rows,) = (tensor for name, tensor in weights.items() if name.endswith("word_embeddings.weight"))
+    (rows,) = (
+        tensor for name, tensor in weights.items() if name.endswith("word_embeddings.weight")
+    )
     relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)))
     lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
     related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
     counts = [
-        sum(bool(cells[0, 1]) for cells, (*_, of) in zip(related, pairs, strict=True) if of == kind) for kind in "10"
+        sum(bool(cells[0, 1]) for cells, (*_, of) in zip(related, pairs, strict=True) if of == kind)
+        for kind in "10"
     ]
     assert (len(pairs), counts[0] >= 26, counts[1]) == (62, True, 0), counts
 

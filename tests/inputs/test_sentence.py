@@ -24,7 +24,16 @@ PAIR = Pair("le chat noir", "the black cat")
 @pytest.mark.parametrize(
     ("words", "tags"),
     [
-        *((words, {}) for words in ([(0, 4), (5, 12)], [(-1, 4)], [(4, 0)], [(0, 4), (3, 7)], [(5, 7), (0, 4)])),
+        *(
+            (words, {})
+            for words in (
+                [(0, 4), (5, 12)],
+                [(-1, 4)],
+                [(4, 0)],
+                [(0, 4), (3, 7)],
+                [(5, 7), (0, 4)],
+            )
+        ),
         *((words, {}) for words in ([(0, 4), (5.0, 7.0)], ["Dogs"], 4)),
         (WORDS, {"upos": ["NOUN"]}),
         (WORDS, {"upos": 4}),
@@ -32,19 +41,32 @@ PAIR = Pair("le chat noir", "the black cat")
         (WORDS, ["NOUN"] * 4),
     ],
 )
-def test_words_that_are_no_spans_of_the_text_or_tags_that_are_not_of_the_words(words: Any, tags: Any) -> None:
-    with pytest.raises(InputError, match="in order and without overlap, and for each tag a value a word") as refused:
+def test_words_that_are_no_spans_of_the_text_or_tags_that_are_not_of_the_words(
+    words: Any, tags: Any
+) -> None:
+    with pytest.raises(
+        InputError, match="in order and without overlap, and for each tag a value a word"
+    ) as refused:
         Sentence(TEXT, words, tags)
-    assert refused.value.what == f"words is {words!r:.60}, in a text of 11 characters, and tags {tags!r:.60}"
+    assert (
+        refused.value.what
+        == f"words is {words!r:.60}, in a text of 11 characters, and tags {tags!r:.60}"
+    )
 
 
 @pytest.mark.parametrize(
     ("build", "why"),
     [
-        (lambda: Sentence(TEXT, tags={"upos": ["NOUN"]}), "tags are given and words are not; give words="),
+        (
+            lambda: Sentence(TEXT, tags={"upos": ["NOUN"]}),
+            "tags are given and words are not; give words=",
+        ),
         (lambda: Sentence(b"dogs"), "the text of a sentence is of the class bytes"),  # type: ignore[arg-type]
         (lambda: Pair("dogs", Sentence(" ", [])), "sentence B is empty"),
-        (lambda: link_words(PAIR, "0-0 x"), "'x' links no words of 3 in the source and 3 in the target"),
+        (
+            lambda: link_words(PAIR, "0-0 x"),
+            "'x' links no words of 3 in the source and 3 in the target",
+        ),
         (lambda: link_words(PAIR, "0?0"), "links no words"),
         (lambda: link_words(PAIR, "3-0"), "'3-0' links no words"),
         (lambda: link_words(PAIR, "0-3"), "'0-3' links no words"),
@@ -64,14 +86,23 @@ def test_arrays_of_numpy_are_plain_values() -> None:
     heads[:] = 0
     assert sentence == Sentence(TEXT, WORDS, {"head": [1, 1, 1, 1], "name": [False] * 4})
     assert {type(value) for values in sentence.tags.values() for value in values} == {int, bool}
-    assert pickle.loads(pickle.dumps(sentence)) == sentence and hash(sentence) == hash(Sentence(TEXT, WORDS))
+    assert pickle.loads(pickle.dumps(sentence)) == sentence and hash(sentence) == hash(
+        Sentence(TEXT, WORDS)
+    )
 
 
 CUTS = st.lists(st.integers(0, 12), max_size=14).map(sorted)
 
 
-@given(cuts=CUTS, pieces=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted).map(tuple), max_size=9))
-def test_pieces_find_their_words_as_plain_loops_do(cuts: list[int], pieces: list[tuple[int, int]]) -> None:
+@given(
+    cuts=CUTS,
+    pieces=st.lists(
+        st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted).map(tuple), max_size=9
+    ),
+)
+def test_pieces_find_their_words_as_plain_loops_do(
+    cuts: list[int], pieces: list[tuple[int, int]]
+) -> None:
     words = list(zip(cuts[::2], cuts[1::2], strict=False))
     expected = []
     for first, last in pieces:
@@ -97,14 +128,29 @@ def test_pairs_of_other_sentences_words_tags_or_links_have_other_keys() -> None:
         Pair(Sentence(TEXT, WORDS[:3])),
         Pair(TEXT, Sentence(TEXT, WORDS)),
         Pair(Sentence(TEXT, WORDS), TEXT),
-        *(Pair(Sentence(TEXT, WORDS, {"head": [value] * 4})) for value in (1, "1", 1.5, True, None)),
+        *(
+            Pair(Sentence(TEXT, WORDS, {"head": [value] * 4}))
+            for value in (1, "1", 1.5, True, None)
+        ),
         Pair(Sentence(TEXT, WORDS, {"governor": [1] * 4})),
         *(PAIR, link_words(PAIR, ""), link_words(PAIR, "0-0"), link_words(PAIR, "0-1")),
     ]
-    assert len({pair.key for pair in pairs}) == len({pair.key_after("7") for pair in pairs}) == len(pairs)
-    assert Pair("the cat").key_after("0") not in {Pair("the cat").key, Pair("0", "the cat").key_after("")}
-    assert Pair(Sentence(TEXT)) == plain == Pair(TEXT, None) and Pair(Sentence(TEXT)).key == plain.key
-    order = [Sentence(TEXT, [(0, 4)], dict(tags)) for tags in ([("a", [1]), ("b", [2])], [("b", [2]), ("a", [1])])]
+    assert (
+        len({pair.key for pair in pairs})
+        == len({pair.key_after("7") for pair in pairs})
+        == len(pairs)
+    )
+    assert Pair("the cat").key_after("0") not in {
+        Pair("the cat").key,
+        Pair("0", "the cat").key_after(""),
+    }
+    assert (
+        Pair(Sentence(TEXT)) == plain == Pair(TEXT, None) and Pair(Sentence(TEXT)).key == plain.key
+    )
+    order = [
+        Sentence(TEXT, [(0, 4)], dict(tags))
+        for tags in ([("a", [1]), ("b", [2])], [("b", [2]), ("a", [1])])
+    ]
     assert order[0] == order[1] and Pair(order[0]).key == Pair(order[1]).key
 
 
@@ -122,7 +168,9 @@ def test_a_line_links_words_between_spaces(line: str, links: dict[int, list[int]
 
 def test_given_words_are_counted_in_place_of_those_between_spaces() -> None:
     source = Sentence("du vin", [(0, 1), (1, 2), (3, 6)])
-    pair = link_words(Pair(source, Sentence("some wine", [(0, 4), (5, 9)], {"upos": ["DET", "NOUN"]})), "2-1")
+    pair = link_words(
+        Pair(source, Sentence("some wine", [(0, 4), (5, 9)], {"upos": ["DET", "NOUN"]})), "2-1"
+    )
     assert dict(links_of(pair)) == {1: [2]} and pair.sentences[1].tags["upos"] == ("DET", "NOUN")
 
 
@@ -151,7 +199,9 @@ def test_a_line_belongs_to_the_record_of_its_number(
         Alignments.read(tmp_path / "none")
 
 
-def row(number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_") -> str:
+def row(
+    number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_"
+) -> str:
     return f"{number}\t{form}\t_\t{upos}\t_\t_\t{head}\t{deprel}\t_\t{misc}\n"
 
 
@@ -182,10 +232,24 @@ HAN = block(
     "4 。 2 punct",
     more="# newdoc\n# text_en = I love cats.\n",
 )
-ARABIC = block("وقال الرجل.", "1-2 وقال", "1 و 2 cc", "2 قال 0 root", "3 الرجل 2 nsubj X SpaceAfter=No", "4 . 2 punct")
+ARABIC = block(
+    "وقال الرجل.",
+    "1-2 وقال",
+    "1 و 2 cc",
+    "2 قال 0 root",
+    "3 الرجل 2 nsubj X SpaceAfter=No",
+    "4 . 2 punct",
+)
 TREEBANK = LATIN + CYRILLIC + HAN + ARABIC
 SPANS = [
-    [(0, 2), (3, 8), (9, 11), (11, 11), (12, 16), (16, 17)],  # "du" is neither "de" nor "le": the first has it
+    [
+        (0, 2),
+        (3, 8),
+        (9, 11),
+        (11, 11),
+        (12, 16),
+        (16, 17),
+    ],  # "du" is neither "de" nor "le": the first has it
     [(0, 5), (6, 10), (10, 11)],
     [(0, 1), (1, 2), (2, 3), (3, 4)],
     [(0, 1), (1, 4), (5, 10), (10, 11)],
@@ -200,7 +264,9 @@ class TestReader:
     def test_every_word_is_where_the_text_has_it(self, make: Make) -> None:
         for name, end in (("t.conllu", "\n"), ("t.conllu.gz", "\n"), ("dos.conllu", "\r\n")):
             path = make(name, TREEBANK.replace("\n", end))
-            assert [sentence.words for sentence in sentences(path)] == [tuple(spans) for spans in SPANS]
+            assert [sentence.words for sentence in sentences(path)] == [
+                tuple(spans) for spans in SPANS
+            ]
         assert sentences(path)[2].text == "我爱猫。"
 
     def test_tags_are_heads_relations_parts_of_speech_and_documents(self, make: Make) -> None:
@@ -216,19 +282,37 @@ class TestReader:
     @pytest.mark.parametrize(
         ("content", "where", "why"),
         [
-            ("# text = a b\n1\ta\t_\tX\t_\t_\t0\troot\t_\n\n", 2, "its number of columns is 9, where CoNLL-U has 10"),
+            (
+                "# text = a b\n1\ta\t_\tX\t_\t_\t0\troot\t_\n\n",
+                2,
+                "its number of columns is 9, where CoNLL-U has 10",
+            ),
             (block("a b", "1 a 2 x", "2 b 1 x"), 2, "0 words have the head 0"),
-            (block("a b c", "1 a 0 root", "2 b 3 x", "3 c 2 x"), 3, "the heads of words 2, 3 go in a circle"),
+            (
+                block("a b c", "1 a 0 root", "2 b 3 x", "3 c 2 x"),
+                3,
+                "the heads of words 2, 3 go in a circle",
+            ),
             (block("a", "1 a 2 x"), 2, "the head of word 1 ('a') is '2', and words are 1 to 1"),
-            (block("a b", "1 a", "2 b"), 2, "word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees"),
-            (block("a c", "1 a 0 root", "2 b 1 x"), 3, "the form is 'b', and the text goes on with 'c'"),
+            (
+                block("a b", "1 a", "2 b"),
+                2,
+                "word 1 ('a') is '_', and words are 1 to 2: only treebanks with trees",
+            ),
+            (
+                block("a c", "1 a 0 root", "2 b 1 x"),
+                3,
+                "the form is 'b', and the text goes on with 'c'",
+            ),
             (block("a b", "1 a 0 root"), 2, "the text goes on with 'b' after all forms"),
             (block("a", "2 a 0 root"), 2, "its number is '2', where word 1 follows"),
             (block("a", "1-2 a", "1 a 0 root"), 3, "without those of its last token"),
             ("# sent_id = 1\n\n", 1, "ends without words"),
         ],
     )
-    def test_refused_with_file_and_line(self, make: Make, content: str, where: int, why: str) -> None:
+    def test_refused_with_file_and_line(
+        self, make: Make, content: str, where: int, why: str
+    ) -> None:
         error = refusal(make("t.conllu", content))
         assert f"t.conllu:{where}: " in error.what and why in error.what
 

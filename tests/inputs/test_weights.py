@@ -42,7 +42,9 @@ KINDS: Parts = {
 
 def saved_at(path: Path, start: Parts = GOOD, **changes: Any) -> Path:
     """A file of the arrays but for some; None leaves one out."""
-    np.savez(path, **{name: array for name, array in {**start, **changes}.items() if array is not None})
+    np.savez(
+        path, **{name: array for name, array in {**start, **changes}.items() if array is not None}
+    )
     return path
 
 
@@ -65,7 +67,9 @@ def file(tmp_path: Path) -> Path:
     layers=st.integers(1, 3),
     words=st.lists(
         st.tuples(
-            st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(lambda t: "pad" not in t.lower()),
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(
+                lambda t: "pad" not in t.lower()
+            ),
             st.integers(0, 1),
             st.booleans(),
         ),
@@ -77,7 +81,11 @@ def test_what_is_written_is_read(
 ) -> None:
     tokens, segments, special = zip(*words, ("word", 1, False), strict=True)
     before = SavedWeights(
-        random_weights(layers, 2, len(tokens), 0).numpy(), tokens, segments, special, (False,) * len(tokens)
+        random_weights(layers, 2, len(tokens), 0).numpy(),
+        tokens,
+        segments,
+        special,
+        (False,) * len(tokens),
     )
     path = tmp_path_factory.mktemp("round") / "w.npz"
     path.write_bytes(write_weights(before))
@@ -106,7 +114,9 @@ def test_every_float_becomes_float32(file: Path, dtype: str) -> None:
         ("[CLS] a [SEP] [PAD]", "1010", "0001"),
     ],
 )
-def test_without_special_and_segments_the_spelling_decides(tokens: str, special: str, segments: str) -> None:
+def test_without_special_and_segments_the_spelling_decides(
+    tokens: str, special: str, segments: str
+) -> None:
     names = tokens.split()
     saved = weights_of({"attention": random_weights(1, 1, len(names), 0).numpy(), "tokens": names})
     assert "".join(str(int(extra)) for extra in saved.special) == special
@@ -116,19 +126,34 @@ def test_without_special_and_segments_the_spelling_decides(tokens: str, special:
 
 MALFORMED: dict[str, tuple[Parts, str]] = {
     "no axes": ({"attention": np.array(1.0)}, "shape []"),
-    "batch of three": ({"attention": ATTENTION[:, :, None]}, "it must be [layer, head, query, key], of one input"),
-    "empty": ({"attention": np.zeros(0)}, "sdpa shows no attention; load the model with attn_implementation='eager'"),
+    "batch of three": (
+        {"attention": ATTENTION[:, :, None]},
+        "it must be [layer, head, query, key], of one input",
+    ),
+    "empty": (
+        {"attention": np.zeros(0)},
+        "sdpa shows no attention; load the model with attn_implementation='eager'",
+    ),
     "not square": ({"attention": ATTENTION[:, :, :3]}, "3 queries and 4 keys"),
-    "fewer tokens than keys": ({"tokens": TOKENS[:3], "special": None, "segments": None}, "there are 3 tokens"),
+    "fewer tokens than keys": (
+        {"tokens": TOKENS[:3], "special": None, "segments": None},
+        "there are 3 tokens",
+    ),
     "logits": ({"attention": ATTENTION * 3}, "is not softmax weights"),
-    "NaN": ({"attention": ATTENTION * [[[[1]]], [[[np.nan]]]]}, "layer 1, head 0, query 0 sums to nan"),
+    "NaN": (
+        {"attention": ATTENTION * [[[[1]]], [[[np.nan]]]]},
+        "layer 1, head 0, query 0 sums to nan",
+    ),
     "beyond float32": ({"attention": np.full((1, 1, N, N), 1e300)}, "sums to inf"),
     "negative": (
         {"attention": np.tile([1.5, -0.5, 0.0, 0.0], (1, 1, N, 1))},
         "layer 0, head 0, query 0 sums to 1, and its least is -0.5",
     ),
     "integers": ({"attention": np.ones((1, 1, N, N), int)}, "type int64"),
-    "nothing": (dict.fromkeys(GOOD), "no array 'attention'; save it with numpy.savez(file, attention=..., tokens=...)"),
+    "nothing": (
+        dict.fromkeys(GOOD),
+        "no array 'attention'; save it with numpy.savez(file, attention=..., tokens=...)",
+    ),
     "ids for tokens": ({"tokens": np.arange(N)}, "'tokens' is of type int64"),
     "segment 2": ({"segments": np.array([0, 1, 2, 1])}, "has other numbers than 0 and 1"),
     "segments of others": ({"segments": np.array([0, 1])}, "save one 0 or 1 for each of the 4"),
@@ -137,12 +162,27 @@ MALFORMED: dict[str, tuple[Parts, str]] = {
 BAD_KINDS: dict[str, tuple[Parts, str]] = {
     "no source": ({"encoder_tokens": None}, "save it, too: numpy.savez(file, encoder_tokens=...)"),
     "square": ({"cross_attention": ATTENTION}, "4 queries and 4 keys, and there are 4 + 2 tokens"),
-    "turned round": ({"cross_attention": np.full((1, 1, N, 2), 0.5)}, "'cross_attention' is over 4 queries and 2 keys"),
-    "special": ({"encoder_special": np.array([1, 0])}, "'encoder_special' is of type int64 and shape [2]"),
+    "turned round": (
+        {"cross_attention": np.full((1, 1, N, 2), 0.5)},
+        "'cross_attention' is over 4 queries and 2 keys",
+    ),
+    "special": (
+        {"encoder_special": np.array([1, 0])},
+        "'encoder_special' is of type int64 and shape [2]",
+    ),
     "no word of the source": ({"encoder_special": np.ones(N)}, "every token is special"),
-    "nothing of it": ({"cross_attention": None}, "no array 'cross_attention'; give attention='decoder'"),
-    "two others": ({"cross_attention": None, "encoder_attention": ATTENTION}, "give attention='encoder' or decoder"),
-    "one kind": ({**dict.fromkeys(KINDS), **GOOD}, "no array 'cross_attention'; leave out attention"),
+    "nothing of it": (
+        {"cross_attention": None},
+        "no array 'cross_attention'; give attention='decoder'",
+    ),
+    "two others": (
+        {"cross_attention": None, "encoder_attention": ATTENTION},
+        "give attention='encoder' or decoder",
+    ),
+    "one kind": (
+        {**dict.fromkeys(KINDS), **GOOD},
+        "no array 'cross_attention'; leave out attention",
+    ),
 }
 
 
@@ -150,10 +190,15 @@ BAD_KINDS: dict[str, tuple[Parts, str]] = {
     ("start", "kind", "parts", "words"),
     [
         *(pytest.param(GOOD, "encoder", *case, id=name) for name, case in MALFORMED.items()),
-        *(pytest.param(KINDS, "cross", *case, id=f"kinds, {name}") for name, case in BAD_KINDS.items()),
+        *(
+            pytest.param(KINDS, "cross", *case, id=f"kinds, {name}")
+            for name, case in BAD_KINDS.items()
+        ),
     ],
 )
-def test_a_malformed_file_is_refused(file: Path, start: Parts, kind: Kind, parts: Parts, words: str) -> None:
+def test_a_malformed_file_is_refused(
+    file: Path, start: Parts, kind: Kind, parts: Parts, words: str
+) -> None:
     assert words in refusal(saved_at(file, start, **parts), kind)
 
 
@@ -169,7 +214,9 @@ def test_queries_of_a_kind_are_what_is_predicted_or_read_behind_the_source(file:
 def test_a_pickled_array_is_never_loaded(file: Path, tmp_path: Path, name: str) -> None:
     marker = tmp_path / "marker"
     bomb = np.array([Trap(marker)], dtype=object)
-    assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(saved_at(file, **{name: bomb}))
+    assert "Object arrays cannot be loaded when allow_pickle=False" in refusal(
+        saved_at(file, **{name: bomb})
+    )
     assert read_weights(saved_at(file, extra=bomb)).tokens == TOKENS
     assert not marker.exists()
     np.load(file, allow_pickle=True)["extra"]
@@ -189,7 +236,9 @@ def test_an_array_that_is_not_there_takes_no_memory(file: Path) -> None:
 def test_classify_takes_what_transformers_shows() -> None:
     shown = tuple(torch.tensor(layer[None]) for layer in ATTENTION)
     result = attnscan.classify(weights=shown, tokens=TOKENS)
-    expected = attnscan.classify(weights={name: GOOD[name] for name in ("attention", "tokens", "segments")})
+    expected = attnscan.classify(
+        weights={name: GOOD[name] for name in ("attention", "tokens", "segments")}
+    )
     pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame())
     several = [torch.ones(1, 1, 2, 2), torch.ones(1, 1, 3, 3)]
     for weights, tokens, why in (

@@ -39,7 +39,9 @@ class _Peft:
     def __init__(self, model: torch.nn.Module, weights: dict[str, Tensor]) -> None:
         parts = {f"base_model.model.{name}" for name, _ in model.named_modules()}
         self.model = model
-        self.known = {name: value for name, value in weights.items() if name.split(".lora_")[0] in parts}
+        self.known = {
+            name: value for name, value in weights.items() if name.split(".lora_")[0] in parts
+        }
 
     @classmethod
     def from_pretrained(cls, model: torch.nn.Module, directory: str, config: Any) -> _Peft:
@@ -49,7 +51,9 @@ class _Peft:
     def merge_and_unload(self) -> torch.nn.Module:
         for start in {name.split(".lora_")[0] for name in self.known}:
             part = self.model.get_submodule(start.removeprefix("base_model.model."))
-            part.weight.data += self.known[f"{start}.lora_B.weight"] @ self.known[f"{start}.lora_A.weight"]
+            part.weight.data += (
+                self.known[f"{start}.lora_B.weight"] @ self.known[f"{start}.lora_A.weight"]
+            )
         return self.model
 
 
@@ -58,7 +62,9 @@ def peft(monkeypatch: pytest.MonkeyPatch) -> None:
     """Peft is there while an adapter is merged; transformers, which asks for it too, keeps what it knows."""
     module = ModuleType("peft")
     config = SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(task_type="CAUSAL_LM"))
-    vars(module).update(PeftModel=_Peft, PeftConfig=config, get_peft_model_state_dict=lambda adapted: adapted.known)
+    vars(module).update(
+        PeftModel=_Peft, PeftConfig=config, get_peft_model_state_dict=lambda adapted: adapted.known
+    )
     merged = loading._merge_adapter
 
     def with_peft(model: Any, source: Source) -> None:
@@ -77,7 +83,9 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("peft")
 @pytest.mark.parametrize("prefix", ["bert.", ""])
-def test_an_adapter_is_merged_into_the_model_that_it_names(tmp_path: Path, base: Path, prefix: str) -> None:
+def test_an_adapter_is_merged_into_the_model_that_it_names(
+    tmp_path: Path, base: Path, prefix: str
+) -> None:
     directory = _adapter(tmp_path / "adapter", base, prefix)
     before, adapted = load(choose(str(base))), load(choose(str(directory)))
     assert adapted.source.name == str(directory) and adapted.masked_lm is not None
@@ -97,7 +105,10 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path, base: Path) -> N
 
 @pytest.mark.parametrize(
     ("named", "words"),
-    [(True, "the package peft is not installed"), (False, "does not name the model that it changes")],
+    [
+        (True, "the package peft is not installed"),
+        (False, "does not name the model that it changes"),
+    ],
 )
 def test_what_is_missing_is_said(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, named: bool, words: str

@@ -11,20 +11,20 @@ from torch.nn import Embedding, LayerNorm, Linear, Sequential
 
 from attnscan.errors import CaptureError
 from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.tap import AttentionBlock, AttentionTap
 from attnscan.results.terms import Grid
 
 _LENGTHS = (12, 8)  # of the inputs, without padding
 
 
 def _projections(model: Any) -> OutputProjections:
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         return output_projections(tap, tiny_inputs())
 
 
 def _blocks(model: Any) -> dict[int, list[AttentionBlock]]:
     collected = Collected()
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         tap.run(tiny_inputs(), collected)
     return collected.blocks
 
@@ -39,10 +39,18 @@ def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
             if isinstance(module, Embedding):
                 return
             weight = weight if type(module).__name__ == "Conv1D" else weight.T
-            bias = torch.zeros(output.shape[-1]) if getattr(module, "bias", None) is None else module.bias.detach()
+            bias = (
+                torch.zeros(output.shape[-1])
+                if getattr(module, "bias", None) is None
+                else module.bias.detach()
+            )
             ran.append((weight, bias, output.detach().reshape(2, 12, -1)))
 
-    hooks = [m.register_forward_hook(note) for m in model.modules() if getattr(m, "weight", torch.zeros(0)).ndim == 2]
+    hooks = [
+        m.register_forward_hook(note)
+        for m in model.modules()
+        if getattr(m, "weight", torch.zeros(0)).ndim == 2
+    ]
     with torch.inference_mode():
         model(**tiny_inputs())
     for hook in hooks:
@@ -50,7 +58,9 @@ def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
     return ran
 
 
-CARRIED = {name: settings for name, settings in {**TAPPED, **UNTAPPED}.items() if name not in NOT_CARRIED}
+CARRIED = {
+    name: settings for name, settings in {**TAPPED, **UNTAPPED}.items() if name not in NOT_CARRIED
+}
 _UNSEEN = ("xlnet", "ibert", "falcon")  # whose projections are no linear modules, or give pairs
 
 
@@ -70,7 +80,9 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
         errors = []
         for weight, bias, output in ran:
             heads = parts[0].grid.shape[1]
-            if weight.shape[0] % heads or any(part.value.shape[-1] != weight.shape[0] // heads for part in parts):  # type: ignore[union-attr]
+            if weight.shape[0] % heads or any(
+                part.value.shape[-1] != weight.shape[0] // heads for part in parts
+            ):  # type: ignore[union-attr]
                 continue
             slices = weight.reshape(heads, -1, weight.shape[1])
             found = torch.zeros_like(output) + bias
@@ -81,7 +93,9 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
                 transformed = part.value @ slices[part.heads]
                 found[part.inputs, :length] += (part.weights @ transformed).sum(1)
                 norms = projections.of_values(part)
-                norms_error = max(norms_error, float((norms - transformed.norm(dim=-1)).abs().max() / norms.max()))
+                norms_error = max(
+                    norms_error, float((norms - transformed.norm(dim=-1)).abs().max() / norms.max())
+                )
             off = max(float((found - output)[i, :n].abs().max()) for i, n in enumerate(_LENGTHS))
             errors.append((off / float(output.abs().max()), norms_error))
         assert min(map(max, errors)) < 1e-5, f"no module of {family} puts out layer {layer}'s heads"
@@ -90,7 +104,9 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
 @pytest.mark.parametrize("family", NOT_CARRIED)
 def test_a_family_that_does_not_show_it_is_refused_by_name(family: str) -> None:
     model = tiny_model(family, {**TAPPED, **UNTAPPED}[family])
-    with pytest.raises(CaptureError, match=f"{type(model).__name__} carry cannot be computed") as refused:
+    with pytest.raises(
+        CaptureError, match=f"{type(model).__name__} carry cannot be computed"
+    ) as refused:
         _projections(model)
     assert "\n" not in str(refused.value)
 
@@ -108,7 +124,9 @@ class _Gated(torch.nn.Module):
 
 
 @pytest.mark.parametrize("put_between", [lambda dense: Sequential(LayerNorm(32), dense), _Gated])
-def test_what_stands_between_the_heads_and_their_projection_is_refused(put_between: Callable[[Any], Any]) -> None:
+def test_what_stands_between_the_heads_and_their_projection_is_refused(
+    put_between: Callable[[Any], Any],
+) -> None:
     model = tiny_model("bert", TAPPED["bert"])
     output = model.encoder.layer[1].attention.output
     output.dense = put_between(output.dense)
@@ -123,8 +141,12 @@ def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> Non
     weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])[None, None]
     visible, every = torch.ones(1, 3, 3, dtype=torch.bool), slice(None)
     logits = weights.log().clip(torch.finfo(torch.float32).min)
-    block = AttentionBlock(Grid((1, 1)), 0, every, every, weights, visible, None, None, 1.0, logits, value)
+    block = AttentionBlock(
+        Grid((1, 1)), 0, every, every, weights, visible, None, None, 1.0, logits, value
+    )
     carried = projections.carried(block)
     assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
-    torch.testing.assert_close(carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]]))
+    torch.testing.assert_close(
+        carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]])
+    )
     assert carried.logits is not None and carried.logits.isfinite().all()

@@ -18,13 +18,20 @@ from tiny_checkpoints import SMALL, refusal
 from tiny_checkpoints import tokenizer as tiny_tokenizer
 from tokenizers_of_kinds import wordpiece
 from torch.testing import assert_close
-from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+)
 
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import LoadedModel, TaskHead, adopt, task_head
-from attnscan.model.running import at_rest
+from attnscan.model.running import eval_mode
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions
@@ -38,8 +45,16 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
     """All that could be found changed."""
     state_now: dict[str, Any] = {
         "config": copy.deepcopy(model.config.to_dict()),
-        "attention": [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")],
-        "random": (random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()),
+        "attention": [
+            module.config._attn_implementation
+            for module in model.modules()
+            if hasattr(module, "config")
+        ],
+        "random": (
+            random.getstate(),
+            torch.get_rng_state().tolist(),
+            np.random.get_state()[1].tolist(),
+        ),
         "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }
     for name, module in model.named_modules():
@@ -48,7 +63,13 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
             if kind.endswith("_hooks"):
                 state_now[f"{kind} {name}"] = list(hooks.items())
     for name, weights in (*model.named_parameters(), *model.named_buffers()):
-        state_now[name] = id(weights), weights._version, weights.dtype, weights.device, weights.requires_grad
+        state_now[name] = (
+            id(weights),
+            weights._version,
+            weights.dtype,
+            weights.device,
+            weights.requires_grad,
+        )
         state_now[f"gradient {name}"] = (
             weights.grad if weights.grad is None else (id(weights.grad), weights.grad._version)
         )
@@ -56,7 +77,9 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
 
 
 def scored(source: LoadedModel | str, **options: Any) -> HeadScores:
-    with Scanner(ScanOptions(**options), choose(source) if isinstance(source, str) else source) as scanner:
+    with Scanner(
+        ScanOptions(**options), choose(source) if isinstance(source, str) else source
+    ) as scanner:
         return scanner.classify(PAIR)
 
 
@@ -64,7 +87,13 @@ def same(first: HeadScores, second: HeadScores) -> bool:
     """Whether every number is the same but for last bits: how a processor multiplies may hang on where weights lie."""
     ours, theirs = (result.to_frame().drop(columns="model") for result in (first, second))
     numbers = list(ours.select_dtypes("number"))
-    near = np.allclose(ours[numbers].astype(float), theirs[numbers].astype(float), rtol=0, atol=1e-6, equal_nan=True)
+    near = np.allclose(
+        ours[numbers].astype(float),
+        theirs[numbers].astype(float),
+        rtol=0,
+        atol=1e-6,
+        equal_nan=True,
+    )
     rest = ours.drop(columns=numbers).equals(theirs.drop(columns=numbers))
     return near and rest and first.not_measured == second.not_measured
 
@@ -72,8 +101,13 @@ def same(first: HeadScores, second: HeadScores) -> bool:
 @pytest.mark.parametrize("name", CASES)
 def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -> None:
     directory = str(saved(CASES[name], tmp_path))
-    model, tokenizer = AutoModel.from_pretrained(directory), AutoTokenizer.from_pretrained(directory)
-    if name == "decoder that was sdpa":  # Falcon's classes choose their attention when they are made
+    model, tokenizer = (
+        AutoModel.from_pretrained(directory),
+        AutoTokenizer.from_pretrained(directory),
+    )
+    if (
+        name == "decoder that was sdpa"
+    ):  # Falcon's classes choose their attention when they are made
         assert "cannot be turned" in refusal(lambda: scored(adopt(model, tokenizer)), CaptureError)
         model = AutoModel.from_pretrained(directory, attn_implementation="eager")
     model.train()
@@ -81,7 +115,10 @@ def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -
     ours = scored(adopt(model, tokenizer))
     assert state(model, tokenizer) == before
     assert same(ours, scored(directory))
-    assert ours.signature.model == f"{directory} (in memory)" and ours.signature.fingerprint is not None
+    assert (
+        ours.signature.model == f"{directory} (in memory)"
+        and ours.signature.fingerprint is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,10 +136,14 @@ def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -
         ("T5ForConditionalGeneration", "t5", []),
     ],
 )
-def test_heads_are_those_of_the_checkpoint(tmp_path: Path, kind: str, family: str, heads: list[str]) -> None:
+def test_heads_are_those_of_the_checkpoint(
+    tmp_path: Path, kind: str, family: str, heads: list[str]
+) -> None:
     torch.manual_seed(0)
     tokenizer = wordpiece()
-    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)})
+    config = AutoConfig.for_model(
+        family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)}
+    )
     config.pad_token_id = 0
     model = getattr(transformers, kind)(config).train()
     model.save_pretrained(tmp_path)
@@ -118,9 +159,17 @@ def test_heads_are_those_of_the_checkpoint(tmp_path: Path, kind: str, family: st
     ids = torch.tensor([[2, 5, 6, 3]])
     for name in heads:
         weights = ours[name].state_dict()  # a pooler as well, where the caller's model has one
-        assert all(torch.equal(weights[weight], value) for weight, value in theirs[name].state_dict().items())
-        with torch.inference_mode(), at_rest(model):
-            assert_close(ours[name](input_ids=ids).logits, theirs[name](input_ids=ids).logits, rtol=0, atol=1e-6)
+        assert all(
+            torch.equal(weights[weight], value)
+            for weight, value in theirs[name].state_dict().items()
+        )
+        with torch.inference_mode(), eval_mode(model):
+            assert_close(
+                ours[name](input_ids=ids).logits,
+                theirs[name](input_ids=ids).logits,
+                rtol=0,
+                atol=1e-6,
+            )
 
 
 def task_heads(loaded: LoadedModel) -> dict[str, Any]:
@@ -142,12 +191,16 @@ def test_a_model_in_the_midst_of_its_training_is_left_as_it_was(bert: tuple[Any,
     model.train()
     model.bert.encoder.layer[0].eval()  # as one that is frozen
     model.bert.embeddings.requires_grad_(False)
-    output = model(torch.tensor([[2, 5, 6, 3]]), output_attentions=True)  # transformers installs hooks of its own
+    output = model(
+        torch.tensor([[2, 5, 6, 3]]), output_attentions=True
+    )  # transformers installs hooks of its own
     output.logits.sum().backward()
     model.noted = output.logits  # with its graph, which nothing can copy
     ran: list[str] = []
     model.bert.pooler = None
-    model.bert.encoder.layer[0].register_forward_hook(lambda *_: ran.append("the caller's own hook"))
+    model.bert.encoder.layer[0].register_forward_hook(
+        lambda *_: ran.append("the caller's own hook")
+    )
     model.set_attn_implementation("eager")
     tokenizer.padding_side = "left"
     tokenizer("the cat", truncation=True, max_length=3, padding="max_length")
@@ -184,7 +237,9 @@ def test_it_runs_in_its_own_number_format(bert: tuple[Any, Any], name: str) -> N
     rounded = scored(adopt(model, tokenizer), predictive="off")
     assert rounded.signature.dtype == name and state(model, tokenizer) == before
     assert rounded.signature.fingerprint != exact.signature.fingerprint
-    scores: list[np.ndarray[Any, Any]] = [result.scores.every_key.score for result in (rounded, exact)]
+    scores: list[np.ndarray[Any, Any]] = [
+        result.scores.every_key.score for result in (rounded, exact)
+    ]
     assert np.nanmax(np.abs(scores[0] - scores[1])) < 0.02
 
 
@@ -208,9 +263,19 @@ def quantized() -> Any:
     [
         (tiny, lambda: None, ModelError, "tokenizer is of the class NoneType"),
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
-        (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
+        (
+            tiny,
+            lambda: tiny_tokenizer().backend_tokenizer,
+            ModelError,
+            "tokenizer is of the class Tokenizer",
+        ),
         (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
-        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "what a wrapper holds (model.module, "),
+        (
+            lambda: torch.nn.DataParallel(tiny()),
+            tiny_tokenizer,
+            ModelError,
+            "what a wrapper holds (model.module, ",
+        ),
         (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
         (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
         (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),
@@ -239,7 +304,9 @@ def _patched(layer: Any) -> None:
 @pytest.mark.parametrize("change", [_scaled, _shifted, _patched, torch.nn.Module.double])
 def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object]) -> None:
     torch.manual_seed(0)
-    model = BertModel(BertConfig(**SMALL | {"num_hidden_layers": 3, "initializer_range": 0.5})).eval()
+    model = BertModel(
+        BertConfig(**SMALL | {"num_hidden_layers": 3, "initializer_range": 0.5})
+    ).eval()
     model.encoder.layer[1] = model.encoder.layer[2]  # shared
     for part in (model.embeddings.LayerNorm, model.encoder.layer[0].attention.output.dense):
         change(part)
@@ -249,17 +316,27 @@ def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object])
     result = attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off")
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        shown = model(**tokenizer("the cat sat", return_tensors="pt"), output_attentions=True).attentions
+        shown = model(
+            **tokenizer("the cat sat", return_tensors="pt"), output_attentions=True
+        ).attentions
     assert result.attention is not None
-    np.testing.assert_allclose(result.attention.weights, torch.cat(shown).float().numpy(), atol=1e-6)
+    np.testing.assert_allclose(
+        result.attention.weights, torch.cat(shown).float().numpy(), atol=1e-6
+    )
 
 
 def test_a_compiled_model_stays_compiled_and_is_watched_as_any_other() -> None:
     model, tokenizer = tiny_model("bloom", UNTAPPED["bloom"]), tiny_tokenizer()
-    plain = attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off").to_frame()
+    plain = attnscan.classify(
+        "the cat sat", model=model, tokenizer=tokenizer, predictive="off"
+    ).to_frame()
     model.compile(backend="eager")
     compiled = model._compiled_call_impl
-    assert attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off").to_frame().equals(plain)
+    assert (
+        attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off")
+        .to_frame()
+        .equals(plain)
+    )
     assert model._compiled_call_impl is compiled is not None
 
 
@@ -268,9 +345,15 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
     model, tokenizer = bert
     model.stream = (number for number in range(3))  # which nothing can copy
     loaded = adopt(model, tokenizer)
-    assert loaded.model is model.bert and loaded.masked_lm.bert is model.bert and loaded.masked_lm.cls is not None
+    assert (
+        loaded.model is model.bert
+        and loaded.masked_lm.bert is model.bert
+        and loaded.masked_lm.cls is not None
+    )
     held = {values.data_ptr() for values in (*model.parameters(), *model.buffers())}
-    assert {values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())} <= held
+    assert {
+        values.data_ptr() for values in (*loaded.whole.parameters(), *loaded.whole.buffers())
+    } <= held
     with Scanner(ScanOptions(), loaded) as scanner:
         before = sum(type(held) is BertModel for held in gc.get_objects())
         scanner.classify(PAIR)

@@ -31,12 +31,18 @@ pytestmark = pytest.mark.usefixtures("quiet")
 GERMAN, FRENCH = "Der Hund schlaeft", "Le chien dort"
 PIECES = ["▁", *sorted(set(f"{GERMAN}{FRENCH}") - {" "})]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
-NAMES = {"nllb": ("deu_Latn", "fra_Latn"), "mbart": ("de_DE", "fr_XX"), "mbart50": ("de_DE", "fr_XX")}
+NAMES = {
+    "nllb": ("deu_Latn", "fra_Latn"),
+    "mbart": ("de_DE", "fr_XX"),
+    "mbart50": ("de_DE", "fr_XX"),
+}
 
 
 def _tokenizer(family: str) -> Any:
     if family == "nllb":
-        made = NllbTokenizer(vocab={piece: i for i, piece in enumerate([*SPECIAL, *PIECES])}, merges=[])
+        made = NllbTokenizer(
+            vocab={piece: i for i, piece in enumerate([*SPECIAL, *PIECES])}, merges=[]
+        )
     else:
         kind = MBartTokenizer if family == "mbart" else MBart50Tokenizer
         made = kind(vocab=[(piece, 0.0) for piece in [*SPECIAL, *PIECES]])
@@ -74,21 +80,29 @@ def _reference(translator: str, family: str, source: str, target: str) -> Tensor
             read = torch.cat([torch.tensor([[2]]), encoding.labels[:, :-1]], 1)
         else:
             read = model.prepare_decoder_input_ids_from_labels(encoding.labels)
-        inputs = {"input_ids": encoding.input_ids, "attention_mask": encoding.attention_mask, "decoder_input_ids": read}
+        inputs = {
+            "input_ids": encoding.input_ids,
+            "attention_mask": encoding.attention_mask,
+            "decoder_input_ids": read,
+        }
         return torch.cat(model(**inputs, output_attentions=True).cross_attentions)
 
 
 def test_weights_are_those_of_the_languages_asked_for(translator: str, family: str) -> None:
     source, target = NAMES[family]
     languages = {"source_language": source, "target_language": target}
-    result = attnscan.classify(GERMAN, FRENCH, model=translator, attention="cross", predictive="off", **languages)
+    result = attnscan.classify(
+        GERMAN, FRENCH, model=translator, attention="cross", predictive="off", **languages
+    )
     attention, expected = result.attention, _reference(translator, family, source, target).numpy()
     assert attention is not None
     keys = attention.source
     np.testing.assert_allclose(attention.weights[..., keys:, :keys], expected, atol=1e-5)
     assert source in attention.tokens[:keys] and target in attention.tokens[keys:]
     of_others = _reference(translator, family, target, source).numpy()
-    assert abs(attention.weights[..., keys:, :keys] - of_others).max() > 1e-3, "the control: languages matter"
+    assert abs(attention.weights[..., keys:, :keys] - of_others).max() > 1e-3, (
+        "the control: languages matter"
+    )
 
 
 def test_what_is_written_begins_with_the_targets_language(
@@ -104,7 +118,9 @@ def test_what_is_written_begins_with_the_targets_language(
     monkeypatch.setattr(GenerationMixin, "generate", generate)
     languages = {"source_language": source, "target_language": target}
     with pytest.raises(KeyboardInterrupt):
-        attnscan.classify(GERMAN, model=translator, attention="cross", predictive="off", **languages)
+        attnscan.classify(
+            GERMAN, model=translator, attention="cross", predictive="off", **languages
+        )
     tokens = AutoTokenizer.from_pretrained(translator).convert_ids_to_tokens(begun[0])
     assert tokens == ([target] if family == "mbart" else ["</s>", target])
 
@@ -113,7 +129,9 @@ def test_languages_are_never_guessed(translator: str, family: str) -> None:
     source, target = NAMES[family]
     place = Source("tiny", translator)
     line = refusal(lambda: load(place, attention="cross"))
-    assert "it is not said which these are" in line and "source_language and target_language" in line
+    assert (
+        "it is not said which these are" in line and "source_language and target_language" in line
+    )
     line = refusal(lambda: load(place, attention="cross", languages=(source, None)))
     assert "give target_language;" in line
     assert "give source_language;" in refusal(lambda: load(place))
@@ -124,7 +142,9 @@ def test_languages_are_never_guessed(translator: str, family: str) -> None:
 
 def test_a_tokenizer_without_languages_takes_none(tmp_path: Path) -> None:
     path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)))
-    assert "has no languages" in refusal(lambda: load(Source("tiny", str(path)), languages=("en", None)))
+    assert "has no languages" in refusal(
+        lambda: load(Source("tiny", str(path)), languages=("en", None))
+    )
     held = attnscan.load(str(path))
     with pytest.raises(OptionError, match="a loaded model keeps its own tokenizer and languages"):
         attnscan.classify("the cat", model=held, source_language="en")
@@ -138,7 +158,9 @@ LABELS = [7, 8, 9, 2]
 def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
     model, read = tiny_writer(family), []
     assert writes_text(model)
-    if family == "fsmt":  # which shifts the source in place of the labels, and has a method for them
+    if (
+        family == "fsmt"
+    ):  # which shifts the source in place of the labels, and has a method for them
         assert shift_right(model, LABELS) == [LABELS[-1], *LABELS[:-1]]
         return
 

@@ -42,14 +42,25 @@ def bert(tmp_path: Path) -> Path:
 
 
 class TestLoading:
-    @pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-    def test_a_checkpoint_of_any_precision_is_ready_in_float32(self, tmp_path: Path, stored: torch.dtype) -> None:
+    @pytest.mark.parametrize(
+        "stored", [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+    )
+    def test_a_checkpoint_of_any_precision_is_ready_in_float32(
+        self, tmp_path: Path, stored: torch.dtype
+    ) -> None:
         before = BertModel(BertConfig(**SMALL)).to(stored)
         path = save(tmp_path / "bert", before)
-        assert load_file(path / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == stored
+        assert (
+            load_file(path / "model.safetensors")["embeddings.word_embeddings.weight"].dtype
+            == stored
+        )
         model = load(Source("tiny", str(path), revision="abc"))
         assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
-        assert not model.model.training and not model.embedding.requires_grad and model.device.type == "cpu"
+        assert (
+            not model.model.training
+            and not model.embedding.requires_grad
+            and model.device.type == "cpu"
+        )
         assert torch.equal(model.embedding, before.get_input_embeddings().weight.float())
         assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
         assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
@@ -74,7 +85,10 @@ class TestLoading:
                 assert "".join(capfd.readouterr()) == "", "one run has ended, another has not"
             (path / "model.safetensors").write_bytes(b"")
             refusal(lambda: loaded(path))
-            assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (logging.WARNING, True)
+            assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (
+                logging.WARNING,
+                True,
+            )
         finally:
             logging.set_verbosity(before)
             if not bars:
@@ -84,7 +98,9 @@ class TestLoading:
 @pytest.mark.loads_anew
 def test_block_sparse_attention_is_set_to_full_once_and_said(tmp_path: Path) -> None:
     """Left to itself, Big Bird turns to full attention at its first short input, for good."""
-    config = BigBirdConfig(**SMALL, attention_type="block_sparse", block_size=4, num_random_blocks=1)
+    config = BigBirdConfig(
+        **SMALL, attention_type="block_sparse", block_size=4, num_random_blocks=1
+    )
     classifier = save(tmp_path / "classifier", BigBirdForSequenceClassification(config))
     model = loaded(classifier)
     head: Any = task_head(model, "classifier")
@@ -99,17 +115,30 @@ DISTILBERT = {"vocab_size": SIZE, "dim": 16, "n_layers": 1, "n_heads": 2, "hidde
     ("config", "longest", "limit"),
     [
         (BertConfig(**SMALL), None, 32),
-        (RobertaConfig(**SMALL), None, 30),  # positions are counted from behind the padding token's, which is 1
+        (
+            RobertaConfig(**SMALL),
+            None,
+            30,
+        ),  # positions are counted from behind the padding token's, which is 1
         (DistilBertConfig(**DISTILBERT, max_position_embeddings=40), None, 40),
         (BertConfig(**SMALL), 7, 7),
-        (AutoConfig.for_model("mpt", d_model=16, n_heads=2, n_layers=1, vocab_size=SIZE, max_seq_len=24), 33, 24),
+        (
+            AutoConfig.for_model(
+                "mpt", d_model=16, n_heads=2, n_layers=1, vocab_size=SIZE, max_seq_len=24
+            ),
+            33,
+            24,
+        ),
         (BertConfig(**SMALL), 10**30, 32),
     ],
 )
 def test_the_limit_is_what_position_embeddings_hold_or_what_the_tokenizer_says_if_that_is_less(
     tmp_path: Path, config: Any, longest: int | None, limit: int
 ) -> None:
-    assert loaded(save(tmp_path / "model", AutoModel.from_config(config), longest=longest)).limit == limit
+    assert (
+        loaded(save(tmp_path / "model", AutoModel.from_config(config), longest=longest)).limit
+        == limit
+    )
 
 
 class TestDisagreement:
@@ -117,11 +146,20 @@ class TestDisagreement:
         ("settings", "words"),
         [
             ({"num_hidden_layers": 3}, "lacks 32 weights: "),
-            ({"intermediate_size": 9}, "intermediate.dense.bias has shape [8], and its config asks for [9]"),
-            ({"vocab_size": 5}, f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]"),
+            (
+                {"intermediate_size": 9},
+                "intermediate.dense.bias has shape [8], and its config asks for [9]",
+            ),
+            (
+                {"vocab_size": 5},
+                f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]",
+            ),
             ({"num_attention_heads": 3}, "not a multiple of the number of attention heads"),
             ({"model_type": "no-such-model"}, "cannot load the model tiny"),
-            ({"hidden_size": "16"}, "for field 'hidden_size': TypeError: Field 'hidden_size' expected int"),
+            (
+                {"hidden_size": "16"},
+                "for field 'hidden_size': TypeError: Field 'hidden_size' expected int",
+            ),
         ],
     )
     def test_a_config_that_does_not_fit_the_weights_is_refused(
@@ -130,14 +168,23 @@ class TestDisagreement:
         assert words in refusal(lambda: loaded(configured(bert, **settings)))
 
     def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
-        model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))
+        model = loaded(
+            save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3})))
+        )
         assert [*model.encode_all([Pair("on")], "token", truncate=False)]
         line = refusal(lambda: [*model.encode_all([Pair("the mat")], "token", truncate=False)])
-        assert f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; the two do not belong together" in line
+        assert (
+            f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; the two do not belong together"
+            in line
+        )
 
     def test_names_with_a_wrappers_prefix_are_refused(self, bert: Path) -> None:
         weights = load_file(bert / "model.safetensors")
-        save_file({f"module.{name}": w for name, w in weights.items()}, bert / "model.safetensors", {"format": "pt"})
+        save_file(
+            {f"module.{name}": w for name, w in weights.items()},
+            bert / "model.safetensors",
+            {"format": "pt"},
+        )
         assert "whose names begin with 'module.' or the like" in refusal(lambda: loaded(bert))
 
     @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
@@ -173,7 +220,10 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_read(
 
 BERT = ("bert", SMALL)
 GPT2 = ("gpt2", {"vocab_size": SIZE, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32})
-T5 = ("t5", {"vocab_size": SIZE, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2})
+T5 = (
+    "t5",
+    {"vocab_size": SIZE, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2},
+)
 RELATIVE = "encoder.layer.0.attention.self.distance_embedding.weight"
 
 
@@ -181,11 +231,16 @@ def test_code_of_a_checkpoint_of_a_known_type_is_not_run(bert: Path, tmp_path: P
     """Neither its model's nor its tokenizer's; checkpoints of unknown types are among TRAPS."""
     marker = tmp_path / "marker"
     for name in ("evil.py", "__init__.py"):
-        (bert / name).write_text(f"from pathlib import Path\nPath({str(marker)!r}).touch()\nclass Evil: pass\n")
+        (bert / name).write_text(
+            f"from pathlib import Path\nPath({str(marker)!r}).touch()\nclass Evil: pass\n"
+        )
     configured(bert, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})
     assert isinstance(loaded(bert).model, BertModel)
     file = bert / "tokenizer_config.json"
-    settings = {"auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}, "tokenizer_class": "Evil"}
+    settings = {
+        "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]},
+        "tokenizer_class": "Evil",
+    }
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
     with suppress(ModelError):
         loaded(bert)
@@ -200,13 +255,26 @@ def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **chan
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE), f"holds, .*, 1 weight: {RELATIVE};"),
         (
-            lambda place: configured(saved(place, "BertForMaskedLM", BERT, num_hidden_layers=2), num_hidden_layers=1),
+            lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE),
+            f"holds, .*, 1 weight: {RELATIVE};",
+        ),
+        (
+            lambda place: configured(
+                saved(place, "BertForMaskedLM", BERT, num_hidden_layers=2), num_hidden_layers=1
+            ),
             "16 weights: ",
         ),
-        (lambda place: configured(saved(place, "GPT2LMHeadModel", GPT2), n_layer=1), "11 weights: "),
-        (lambda place: configured(saved(place, "T5Model", T5), num_layers=1, num_decoder_layers=2), "8 weights: "),
+        (
+            lambda place: configured(saved(place, "GPT2LMHeadModel", GPT2), n_layer=1),
+            "11 weights: ",
+        ),
+        (
+            lambda place: configured(
+                saved(place, "T5Model", T5), num_layers=1, num_decoder_layers=2
+            ),
+            "8 weights: ",
+        ),
     ],
 )
 def test_weights_of_the_encoder_that_nothing_uses_are_refused(
@@ -266,7 +334,9 @@ def test_a_fingerprint_tells_each_part(
     assert _differ(checkpoint, other) == parts
 
 
-def test_place_other_files_and_earlier_inputs_change_no_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
+def test_place_other_files_and_earlier_inputs_change_no_fingerprint(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "elsewhere" / "copy"
     shutil.copytree(checkpoint, other)
     (other / "README.md").write_text("Another one")

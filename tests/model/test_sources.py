@@ -62,10 +62,14 @@ def test_a_name_goes_before_the_environment_the_cache_the_hub_and_the_bundled_mo
     monkeypatch.setattr(sources, "hub_answers", lambda *_: False)
     source = choose(None)
     assert (source.name, source.location) == ("bundled", str(bundled_dir))
-    assert "using the bundled all-MiniLM-L6-v2" in source.note and len(source.note.splitlines()) == 1
+    assert (
+        "using the bundled all-MiniLM-L6-v2" in source.note and len(source.note.splitlines()) == 1
+    )
     monkeypatch.setattr(sources, "bundled_directory", lambda: None)
     line = refusal(lambda: choose(None))
-    assert all(way in line for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'"))
+    assert all(
+        way in line for way in ("model=DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'")
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,14 +104,21 @@ class TestNamed:
         ],
     )
     def test_a_named_model_is_never_replaced(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str, by_environment: bool
+        self,
+        cache: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        words: str,
+        by_environment: bool,
     ) -> None:
         in_cache(cache, "bert-base-uncased")
         if by_environment:
             monkeypatch.setenv("ATTNSCAN_MODEL", name)
         assert words in refusal(lambda: choose(None if by_environment else name))
 
-    def test_a_directory_goes_before_a_hub_id(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_directory_goes_before_a_hub_id(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         checkpoint(tmp_path / "bert-base-uncased")
         monkeypatch.setattr(sources, "hub_answers", never_asked)
@@ -127,15 +138,25 @@ def test_a_choice_gives_a_silent_hub_up(online: pytest.MonkeyPatch) -> None:
 
 
 class TestCheckpoint:
-    @pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"])
+    @pytest.mark.parametrize(
+        "tokenizer", ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"]
+    )
     def test_config_weights_and_tokenizer_are_enough(self, tmp_path: Path, tokenizer: str) -> None:
-        path = checkpoint(tmp_path / "model", ("config.json", "model.safetensors", tokenizer, "pytorch_model.bin"))
+        path = checkpoint(
+            tmp_path / "model", ("config.json", "model.safetensors", tokenizer, "pytorch_model.bin")
+        )
         assert choose(str(path)).location == str(path)
         (path / "model.safetensors").rename(path / "part.safetensors")
-        (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
+        (path / "model.safetensors.index.json").write_text(
+            '{"weight_map": {"a": "part.safetensors"}}'
+        )
         assert choose(str(path)).location == str(path)
-        (path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "other.safetensors"}}')
-        assert "no safe weights (other.safetensors); pickles can run code" in refusal(lambda: choose(str(path)))
+        (path / "model.safetensors.index.json").write_text(
+            '{"weight_map": {"a": "other.safetensors"}}'
+        )
+        assert "no safe weights (other.safetensors); pickles can run code" in refusal(
+            lambda: choose(str(path))
+        )
 
     @pytest.mark.parametrize(
         ("files", "words"),
@@ -144,25 +165,46 @@ class TestCheckpoint:
             (("model.safetensors", "tokenizer.json"), "has no config.json"),
             (("config.json", "tokenizer.json", "model.ckpt"), "has no safe weights"),
             (("config.json", "model.safetensors"), "has no tokenizer"),
-            (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter, and its"),
+            (
+                ("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"),
+                "holds an adapter, and its",
+            ),
             ((*WHOLE, "adapter_config.json"), "has an adapter"),
         ],
     )
-    def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
+    def test_what_is_missing_is_said(
+        self, tmp_path: Path, files: tuple[str, ...], words: str
+    ) -> None:
         path = checkpoint(tmp_path / "model", files)
         assert words in refusal(lambda: choose(str(path)))
 
 
 class TestCatalog:
-    def test_the_bundled_model_and_what_the_cache_holds_are_listed_with_what_can_run(self, cache: Path) -> None:
-        assert (Catalog.now().ready, Catalog.now().default, Catalog.now().hub) == (["bundled"], "bundled", False)
+    def test_the_bundled_model_and_what_the_cache_holds_are_listed_with_what_can_run(
+        self, cache: Path
+    ) -> None:
+        assert (Catalog.now().ready, Catalog.now().default, Catalog.now().hub) == (
+            ["bundled"],
+            "bundled",
+            False,
+        )
         in_cache(cache, "org/whole")
         in_cache(cache, "org/pickled", ("config.json", "pytorch_model.bin"))
         in_cache(cache, "org/empty", ("tokenizer.json",))
         in_cache(cache, "org/wordless", ("config.json", "model.safetensors"))
         shipped, pickled, whole, wordless = Catalog.now().entries
-        assert [shipped[name] for name in ("model", "family", "layers", "heads")] == ["bundled", "bert", 6, 12]
-        assert [whole[name] for name in ("model", "layers", "heads", "state")] == ["org/whole", 2, 3, "ready"]
+        assert [shipped[name] for name in ("model", "family", "layers", "heads")] == [
+            "bundled",
+            "bert",
+            6,
+            12,
+        ]
+        assert [whole[name] for name in ("model", "layers", "heads", "state")] == [
+            "org/whole",
+            2,
+            3,
+            "ready",
+        ]
         assert pickled["model"] == "org/pickled"
         assert pickled["state"].startswith("cannot run: it has no safe weights")
         assert wordless["state"] == "cannot run: it has no tokenizer"
@@ -194,7 +236,9 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def ask(hub: ModelHub, online: pytest.MonkeyPatch) -> None:
     """Let this process ask it."""
     online.setattr(constants, "ENDPOINT", hub.address)
-    online.setattr("transformers.utils.hub._hf_api", None)  # made once, it keeps the address of its time
+    online.setattr(
+        "transformers.utils.hub._hf_api", None
+    )  # made once, it keeps the address of its time
     template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
     online.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
 
@@ -211,10 +255,14 @@ def test_config_tokenizer_weights_and_heads_are_of_one_commit(
     moving: ModelHub, commits: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load(choose(ID))
-    assert isinstance(task_head(model, "next-sentence"), str)  # it has none, which only its weights tell
+    assert isinstance(
+        task_head(model, "next-sentence"), str
+    )  # it has none, which only its weights tell
     assert torch.equal(model.embedding, loaded(commits[A]).embedding)
     assert model.source == Source(ID, ID, A) and moving.commits_read == {A}
-    assert all(moving.fetched(name) == 1 for name in ("model.safetensors", "tokenizer.json", "config.json"))
+    assert all(
+        moving.fetched(name) == 1 for name in ("model.safetensors", "tokenizer.json", "config.json")
+    )
     # Whoever is offline later finds it
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     source = choose(ID)

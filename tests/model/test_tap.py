@@ -29,17 +29,17 @@ from transformers import AutoConfig, AutoModel
 
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
-from attnscan.model.running import side_by_side
-from attnscan.model.tap import AttentionBlock, Tap, visible_keys
+from attnscan.model.running import parallel_map
+from attnscan.model.tap import AttentionBlock, AttentionTap, visible_keys
 from attnscan.results.terms import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
 
 
-def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, Tap]:
+def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, AttentionTap]:
     collected = Collected()
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         tap.run(inputs, collected)
     return collected, tap
 
@@ -54,13 +54,15 @@ def test_no_more_than_one_layers_weights_are_alive() -> None:
         gc.collect()
         counts.append(sum(reference() is not None for reference in alive))
 
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         tap.run(tiny_inputs(), consume)
     assert counts == [1] * 6  # a block for each length in each layer
 
 
 @pytest.mark.parametrize("budget", [1, 12 * 12, 3 * 12 * 12, 5 * 12 * 12, 10**9])
-def test_blocks_of_any_size_make_up_the_same_layers(monkeypatch: pytest.MonkeyPatch, budget: int) -> None:
+def test_blocks_of_any_size_make_up_the_same_layers(
+    monkeypatch: pytest.MonkeyPatch, budget: int
+) -> None:
     model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
     monkeypatch.setattr(capture, "_BLOCK", 10**9)
     whole, _ = _captured(model, inputs)
@@ -75,7 +77,11 @@ def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
     model = tiny_model("bert", TAPPED["bert"] | {"hidden_size": 16, "num_attention_heads": 2})
     for layer in model.encoder.layer:
         layer.attention.self.query.weight.data *= 100
-    inputs = {"input_ids": torch.randint(5, VOCABULARY, (16, 12), generator=torch.Generator().manual_seed(1))}
+    inputs = {
+        "input_ids": torch.randint(
+            5, VOCABULARY, (16, 12), generator=torch.Generator().manual_seed(1)
+        )
+    }
     collected, _ = _captured(model, inputs)
     for layer, weights in enumerate(eager_attention(model, inputs)):
         assert torch.equal(collected.layer(layer), weights)
@@ -83,10 +89,12 @@ def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_closed_tap_leaves_the_model_as_it_was_also_if_a_consumer_fails(family: str, fails: bool) -> None:
+def test_a_closed_tap_leaves_the_model_as_it_was_also_if_a_consumer_fails(
+    family: str, fails: bool
+) -> None:
     model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
     output = model(**inputs).last_hidden_state
-    with pytest.raises(ZeroDivisionError) if fails else nullcontext(), Tap(model) as tap:
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext(), AttentionTap(model) as tap:
         tap.run(inputs, lambda _: 1 // (not fails))
     assert model.config._attn_implementation == "eager"
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
@@ -96,7 +104,10 @@ def test_a_closed_tap_leaves_the_model_as_it_was_also_if_a_consumer_fails(family
 def test_what_fails_inside_the_model_is_said_in_one_line() -> None:
     model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
     inputs["input_ids"][0, 0] = 10**6
-    with pytest.raises(CaptureError, match="BertModel fails on this input") as caught, Tap(model) as tap:
+    with (
+        pytest.raises(CaptureError, match="BertModel fails on this input") as caught,
+        AttentionTap(model) as tap,
+    ):
         tap.run(inputs, lambda _: None)
     assert "\n" not in str(caught.value)
 
@@ -114,8 +125,13 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("family", "number"),
     [
-        *((family, torch.bfloat16) for family in FAMILIES if family != "gemma4_text"),  # its logits are not scaled
-        *((family, torch.float16) for family in ("bert", "modernbert", "llama", "deberta-v2", "t5")),
+        *(
+            (family, torch.bfloat16) for family in FAMILIES if family != "gemma4_text"
+        ),  # its logits are not scaled
+        *(
+            (family, torch.float16)
+            for family in ("bert", "modernbert", "llama", "deberta-v2", "t5")
+        ),
     ],
 )
 def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.dtype) -> None:
@@ -128,9 +144,13 @@ def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.d
         weights = collected.layer(layer)
         assert weights.dtype == torch.float32
         real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
-        torch.testing.assert_close(weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding)
+        torch.testing.assert_close(
+            weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding
+        )
         if tap.calls.tapped:
-            torch.testing.assert_close(weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0)
+            torch.testing.assert_close(
+                weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0
+            )
 
 
 def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_float32() -> None:
@@ -139,21 +159,27 @@ def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_
     for block in itertools.chain.from_iterable(collected.blocks.values()):
         assert block.query is not None and block.key is not None and block.logits is not None
         exact = block.query.double() @ block.key.double().mT * block.scaling
-        seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(exact)
+        seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(
+            exact
+        )
         torch.testing.assert_close(block.logits[seen].double(), exact[seen], atol=1e-7, rtol=1e-6)
         assert (exact - exact.bfloat16()).abs().max() > 1e-6  # a control
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:
     """Two tokens of padding in front spread over everything, as softmax does where all is hidden; words look back."""
-    weights = torch.tensor([[0.25] * 4, [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 0.5]])[None, None]
+    weights = torch.tensor([[0.25] * 4, [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 0.5]])[
+        None, None
+    ]
     visible = visible_keys(weights, torch.tensor([[False, False, True, True]]))[0]
     assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
 
 
 def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
     ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
-    visible = visible_keys(torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool))[0]
+    visible = visible_keys(
+        torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool)
+    )[0]
     assert visible.tolist() == [[True, True, False], [False, True, True], [False, False, True]]
 
 
@@ -167,8 +193,10 @@ def test_with_nothing_changed_a_model_says_what_it_says_itself(family: str) -> N
     shapes: list[tuple[int, torch.Size]] = []
     with torch.inference_mode():
         itself = model(**inputs).last_hidden_state
-    with Tap(model) as tap:
-        seen = tap.output(inputs, lambda layer, output: shapes.append((layer, output.shape[:3]))).last_hidden_state
+    with AttentionTap(model) as tap:
+        seen = tap.output(
+            inputs, lambda layer, output: shapes.append((layer, output.shape[:3]))
+        ).last_hidden_state
         none = tap.output(inputs, lambda _, output: _zeroed(output)).last_hidden_state
     present = inputs["attention_mask"].bool()
     torch.testing.assert_close(seen[present], itself[present], atol=2e-5, rtol=1e-4)
@@ -178,12 +206,12 @@ def test_with_nothing_changed_a_model_says_what_it_says_itself(family: str) -> N
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
 def test_results_come_in_order(items: list[int], workers: int) -> None:
-    results = side_by_side(workers, items, lambda item: item + 1)
+    results = parallel_map(workers, items, lambda item: item + 1)
     assert list(results) == [(item, item + 1) for item in items]
 
 
 def test_an_error_is_raised_in_its_items_place() -> None:
-    stream = side_by_side(2, [2, 1, 0, 4], lambda item: 1 / item)
+    stream = parallel_map(2, [2, 1, 0, 4], lambda item: 1 / item)
     assert [next(stream), next(stream)] == [(2, 0.5), (1, 1.0)]
     with pytest.raises(ZeroDivisionError):
         next(stream)
@@ -206,7 +234,7 @@ def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str
         tap.run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
         return [collected.layer(layer) for layer in sorted(collected.blocks)]
 
-    with Tap(model) as tap, ThreadPoolExecutor(3) as pool:
+    with AttentionTap(model) as tap, ThreadPoolExecutor(3) as pool:
         together = list(pool.map(read, range(3)))
         gate = threading.Barrier(1)
         for row, shown in enumerate(together):
@@ -217,9 +245,11 @@ KINDS = [AttentionKind.ENCODER, AttentionKind.DECODER, AttentionKind.CROSS]
 _SOURCES, _TARGETS = (12, 8), (5, 9)
 
 
-def _blocks(model: Any, kind: AttentionKind, inputs: dict[str, Tensor]) -> tuple[list[AttentionBlock], Tap]:
+def _blocks(
+    model: Any, kind: AttentionKind, inputs: dict[str, Tensor]
+) -> tuple[list[AttentionBlock], AttentionTap]:
     blocks: list[AttentionBlock] = []
-    with Tap(model, kind=kind) as tap:
+    with AttentionTap(model, kind=kind) as tap:
         tap.run(inputs, blocks.append)
     return blocks, tap
 
@@ -228,11 +258,15 @@ def _alone(model: Any, kind: AttentionKind, number: int) -> tuple[Tensor, ...]:
     """Each layer's weights of one input without padding, as transformers gives them. Shape: [head, query, key]."""
     inputs, stops = tiny_translations(), {"": _SOURCES[number], "decoder_": _TARGETS[number]}
     unpadded = {
-        name: values[number : number + 1, : stops["decoder_" if name.startswith("decoder_") else ""]]
+        name: values[
+            number : number + 1, : stops["decoder_" if name.startswith("decoder_") else ""]
+        ]
         for name, values in inputs.items()
     }
     with torch.no_grad():
-        shown = model(**unpadded, output_attentions=True, use_cache=False)[f"{kind.name.lower()}_attentions"]
+        shown = model(**unpadded, output_attentions=True, use_cache=False)[
+            f"{kind.name.lower()}_attentions"
+        ]
     return tuple(layer[0] for layer in shown)
 
 
@@ -242,7 +276,9 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
     family: str, kind: AttentionKind
 ) -> None:
     if kind is AttentionKind.ENCODER and family in ("led", "longt5", "pegasus_x"):
-        with pytest.raises(CaptureError, match=r"weights of shape|no softmax"):  # of neighbours, or parts of the text
+        with pytest.raises(
+            CaptureError, match=r"weights of shape|no softmax"
+        ):  # of neighbours, or parts of the text
             _blocks(tiny_encoder_decoder(family), kind, tiny_translations())
         return
     model = tiny_encoder_decoder(family)
@@ -266,7 +302,9 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
 def test_cross_attention_of_other_shapes_than_the_texts_is_refused() -> None:
     """ProphetNet's has a row for each of several streams of every target token."""
     torch.manual_seed(0)
-    model = AutoModel.from_config(AutoConfig.for_model("prophetnet", **UNTAPPED["prophetnet"])).eval()
+    model = AutoModel.from_config(
+        AutoConfig.for_model("prophetnet", **UNTAPPED["prophetnet"])
+    ).eval()
     with pytest.raises(
         CaptureError, match=r"ProphetNetModel computes (weights of shape|no softmax attention)"
     ) as refused:

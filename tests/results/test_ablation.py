@@ -16,8 +16,13 @@ ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 def test_an_effect_stands_beside_the_mean_of_its_controls() -> None:
     effect = effect_of(2.0, (1.0, 1.5, 1.25))
     assert (effect.control, effect.effect, effect.spread) == (1.25, 0.75, 0.25)
-    assert effect_of(2.0, (1.0,), se=0.1, pairs=11).interval == pytest.approx(0.2228, abs=1e-4)  # by Student's t
-    assert effect_of(0.5, (0.75,), quantity=ACCURACY).loss == 0.25 and effect_of(0.5, (0.75,)).loss == -0.25
+    assert effect_of(2.0, (1.0,), se=0.1, pairs=11).interval == pytest.approx(
+        0.2228, abs=1e-4
+    )  # by Student's t
+    assert (
+        effect_of(0.5, (0.75,), quantity=ACCURACY).loss == 0.25
+        and effect_of(0.5, (0.75,)).loss == -0.25
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,9 @@ def test_an_effect_stands_beside_the_mean_of_its_controls() -> None:
         (0.0, (0.0,), 2),
     ],
 )
-def test_the_rank_among_the_controls_and_its_p(ablated: float, others: tuple[float, ...], rank: int) -> None:
+def test_the_rank_among_the_controls_and_its_p(
+    ablated: float, others: tuple[float, ...], rank: int
+) -> None:
     effect = effect_of(ablated, others)
     assert (effect.rank, effect.p) == (rank, rank / (len(others) + 1))
     falling = effect_of(1 - ablated, tuple(1 - other for other in others), quantity=ACCURACY)
@@ -54,14 +61,19 @@ def test_the_rank_among_the_controls_and_its_p(ablated: float, others: tuple[flo
         ),
     ],
 )
-def test_the_rank_concludes_and_not_the_error(others: tuple[float, ...], conclusion: str, leads: bool) -> None:
+def test_the_rank_concludes_and_not_the_error(
+    others: tuple[float, ...], conclusion: str, leads: bool
+) -> None:
     effect = effect_of(2.0, others)
     assert (effect.conclusion, effect.leads) == (conclusion, leads)
 
 
 def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
     for effect in (effect_of(2.0, ()), effect_of(math.nan, (math.nan, math.nan))):
-        assert all(math.isnan(value) for value in (effect.control, effect.effect, effect.spread, effect.rank, effect.p))
+        assert all(
+            math.isnan(value)
+            for value in (effect.control, effect.effect, effect.spread, effect.rank, effect.p)
+        )
     assert math.isnan(effect_of(2.0, (1.0,)).spread)  # one control has none
 
 

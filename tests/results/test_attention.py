@@ -15,7 +15,9 @@ from attnscan.scan.scanner import Scanner
 
 
 def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None:
-    logits = np.stack([attention.products(Head(1, 8), query).sum(-1) for query in range(len(attention.tokens))])
+    logits = np.stack(
+        [attention.products(Head(1, 8), query).sum(-1) for query in range(len(attention.tokens))]
+    )
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     assert_allclose(weights, attention.weights[1, 8], atol=1e-6)
 
@@ -25,7 +27,9 @@ HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)
 
 def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
     part = attention.only(Chosen(attention.grid, ROWS, HEADS))
-    assert part.weights.shape == (1, 2, 3, 19) and part.grid is attention.grid and part.visible is None
+    assert (
+        part.weights.shape == (1, 2, 3, 19) and part.grid is attention.grid and part.visible is None
+    )
     for whole, piece in (
         (attention, part),
         (attention.carried, part.carried),
@@ -35,7 +39,11 @@ def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
             assert_array_equal(piece.rows_of(head, [7, 2]), whole.weights[head.place][[7, 2]])
     assert_array_equal(part.products(HEADS[0], 4), attention.products(HEADS[0], 4))
     rows = attention.only(Chosen(attention.grid, ROWS))
-    assert rows.weights.shape == (6, 12, 3, 19) and rows.visible is not None and rows.visible.shape == (6, 3, 19)
+    assert (
+        rows.weights.shape == (6, 12, 3, 19)
+        and rows.visible is not None
+        and rows.visible.shape == (6, 3, 19)
+    )
     with pytest.raises(SelectionError, match="the weights of 1-1 were not kept"):
         part.rows_of("1-1", [2])
 
@@ -49,19 +57,32 @@ def test_words_of_a_part_are_those_of_the_whole(attention: Attention) -> None:
     part = whole.only(Chosen(whole.grid, rows, HEADS)).in_words(words)
     assert part.rows == tuple(range(12, len(words))) and len(rows) == len(part.rows) + 1
     for head in HEADS:
-        assert_allclose(part.rows_of(head, part.rows), whole.in_words(words).weights[head.place][12:], atol=1e-7)
+        assert_allclose(
+            part.rows_of(head, part.rows), whole.in_words(words).weights[head.place][12:], atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("cells", [1, 10**9])
-def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+def test_what_is_kept_of_a_part_is_that_part(
+    attention: Attention, monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
     monkeypatch.setattr(tap, "_BLOCK", cells)
     with Scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
-            selection, variant = Selection(heads, window=(2, 7)), scanner.with_options(by="carried" if heads else None)
+            selection, variant = (
+                Selection(heads, window=(2, 7)),
+                scanner.with_options(by="carried" if heads else None),
+            )
             result = variant.classify(ARTICLE, keep=selection)
             kept = result.kept_attention()
-            assert (result.labels.statements is None) == (result.labels.classes is None) == (heads is not None)
-            expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))
+            assert (
+                (result.labels.statements is None)
+                == (result.labels.classes is None)
+                == (heads is not None)
+            )
+            expected = attention.only(
+                selection.chosen(attention.grid, attention.tokens, attention.segments, ())
+            )
             assert kept.chosen == expected.chosen
             for name in ("weights", "query", "key", "norms"):
                 assert_allclose(getattr(kept, name), getattr(expected, name), rtol=1e-5, atol=1e-5)

@@ -10,7 +10,7 @@ from small_results import PATTERNS, SIGNATURE, labels_of, result_of
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.scores import Labels, Scores
-from attnscan.results.terms import Reading
+from attnscan.results.terms import AttentionView
 
 
 def _compared(one: list[float], other: list[float]) -> float:
@@ -24,14 +24,16 @@ def _compared(one: list[float], other: list[float]) -> float:
 
 def _comparison(a: Scores, b: Scores, se: np.ndarray, unknown: np.ndarray) -> Comparison:
     """Two models over five pairs, each head held against itself."""
-    labels = Labels(a, Reading()), Labels(b, Reading())
+    labels = Labels(a, AttentionView()), Labels(b, AttentionView())
     own_places = np.argwhere(np.ones(a.grid.shape)).reshape(*a.grid.shape, 2)
     return Comparison(labels, se, own_places, unknown, "place", (SIGNATURE, SIGNATURE), alike="so.")
 
 
 def _differing(by: list[float], errors: list[float]) -> Comparison:
     """Heads that differ by so much for next-word, with these errors over five pairs, and by nothing for the others."""
-    scores = [result_of([[0.2 + each * factor, 0, 0, 0] for each in by]).scores for factor in (0, 1 / 0.8)]
+    scores = [
+        result_of([[0.2 + each * factor, 0, 0, 0] for each in by]).scores for factor in (0, 1 / 0.8)
+    ]
     se = np.zeros((1, len(by), len(PATTERNS)))
     se[0, :, 0] = errors
     unknown = np.full((1, len(by)), np.nan)
@@ -49,30 +51,44 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
     assert rows["fdr"].tolist() == pytest.approx(rates[:4], rel=1e-9)
     assert rows["survives"].tolist() == [True, True, False, False] and not others["survives"].any()
     frame = found.to_frame(["next-word"])
-    assert list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == rows["fdr"].tolist()
+    assert (
+        list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == rows["fdr"].tolist()
+    )
     assert frame.attrs["alike"] == "so."
 
 
 def test_a_difference_that_is_beyond_chance_may_be_too_small() -> None:
     found = _differing([0.3, -0.019, 0.001, 0.021], [0.01, 1e-4, 1e-5, 1e-4])
     rows = found.of("next-word")
-    assert (rows["fdr"] < FALSE_DISCOVERIES).all() and rows["survives"].tolist() == [True, False, False, True]
+    assert (rows["fdr"] < FALSE_DISCOVERIES).all() and rows["survives"].tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]
     assert replace(found, least=0.0).of("next-word")["survives"].all()
     assert not replace(found, least=0.5).differences["survives"].any()
 
 
 @pytest.mark.parametrize(
     ("heads", "top", "chosen"),
-    [(None, None, [0, 1, 2, 3]), (None, 2, [1, 3]), ("0-2,0-0,0-1", None, [2, 0, 1]), ("0-2,0-0", 1, [0])],
+    [
+        (None, None, [0, 1, 2, 3]),
+        (None, 2, [1, 3]),
+        ("0-2,0-0,0-1", None, [2, 0, 1]),
+        ("0-2,0-0", 1, [0]),
+    ],
 )
-def test_rows_are_of_the_heads_that_are_chosen(heads: str | None, top: int | None, chosen: list[int]) -> None:
+def test_rows_are_of_the_heads_that_are_chosen(
+    heads: str | None, top: int | None, chosen: list[int]
+) -> None:
     found = _differing([0.1, -0.3, 0.05, 0.2], [0.01] * 4)
     rows = found.of("next-word", heads, top)
     assert rows.index.tolist() == rows["head"].tolist() == chosen
     both = found.to_frame(["next-word", "delimiter"], heads, top)
-    assert both.iloc[: len(chosen)].equals(rows.reset_index(drop=True)) and set(both["pattern"][len(chosen) :]) == {
-        "delimiter"
-    }
+    assert both.iloc[: len(chosen)].equals(rows.reset_index(drop=True)) and set(
+        both["pattern"][len(chosen) :]
+    ) == {"delimiter"}
 
 
 def test_without_an_error_nothing_survives() -> None:
@@ -87,11 +103,16 @@ def test_ranks_as_spearman_has_them() -> None:
     one, other = [0.3, 0.1, 0.3, 0.2, 0.3], [0.2, 0.1, 0.2, 0.4, 0.9]
     assert 0.3 < _compared(one, other) < 0.6
     assert _compared(one, other) == pytest.approx(stats.spearmanr(one, other).statistic, rel=1e-12)
-    assert _compared([0.3, 0.1, 0.2], [0.9, 0.7, 0.8]) == 1 and _compared([0.3, 0.1, 0.2], [0.1, 0.9, 0.8]) == -1
+    assert (
+        _compared([0.3, 0.1, 0.2], [0.9, 0.7, 0.8]) == 1
+        and _compared([0.3, 0.1, 0.2], [0.1, 0.9, 0.8]) == -1
+    )
 
 
 @pytest.mark.parametrize(
-    "other", [[0.5, 0.5, 0.5], [0.5, float("nan"), float("nan")], [float("nan")] * 3], ids=["no-spread", "one", "none"]
+    "other",
+    [[0.5, 0.5, 0.5], [0.5, float("nan"), float("nan")], [float("nan")] * 3],
+    ids=["no-spread", "one", "none"],
 )
 def test_without_spread_there_is_no_correlation(other: list[float]) -> None:
     assert np.isnan(_compared([0.3, 0.1, 0.2], other))

@@ -24,11 +24,15 @@ def refusal(path: Path, content: bytes = b"new") -> str:
 
 
 @pytest.mark.parametrize("older", [b"old and longer", None])
-def test_nobody_sees_a_part_of_it(file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
+def test_nobody_sees_a_part_of_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None
+) -> None:
     seen = []
     if older is not None:
         file.write_bytes(older)
-    monkeypatch.setattr(os, "fsync", lambda _: seen.append(file.read_bytes() if file.exists() else None))
+    monkeypatch.setattr(
+        os, "fsync", lambda _: seen.append(file.read_bytes() if file.exists() else None)
+    )
     write_file(file, b"a\r\n\x00\xff")
     assert seen == [older]
     assert file.read_bytes() == b"a\r\n\x00\xff" and list(file.parent.iterdir()) == [file]
@@ -39,7 +43,9 @@ def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
     file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
 ) -> None:
     file.write_bytes(b"old")
-    monkeypatch.setattr(*step, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(
+        *step, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    )
     assert "No space left on device" in refusal(file)
     assert file.read_bytes() == b"old" and list(file.parent.iterdir()) == [file]
 
@@ -59,7 +65,11 @@ def test_a_link_is_written_through(tmp_path: Path, older: bytes | None) -> None:
         target.write_bytes(older)
     link.symlink_to(target)
     write_file(link, b"new")
-    assert link.is_symlink() and target.read_bytes() == b"new" and list(target.parent.iterdir()) == [target]
+    assert (
+        link.is_symlink()
+        and target.read_bytes() == b"new"
+        and list(target.parent.iterdir()) == [target]
+    )
 
 
 def test_a_pipe_is_written_into(tmp_path: Path) -> None:
@@ -88,7 +98,9 @@ def test_a_full_device_is_an_error_and_stays_a_device() -> None:
     ],
     ids=["directory", "missing directory", "below a file", "long name"],
 )
-def test_what_is_no_place_for_a_file_is_refused_before_and_when_writing(tmp_path: Path, name: str, words: str) -> None:
+def test_what_is_no_place_for_a_file_is_refused_before_and_when_writing(
+    tmp_path: Path, name: str, words: str
+) -> None:
     (tmp_path / "text").write_text("")
     path = tmp_path / name
     assert words in refusal(path)
@@ -96,8 +108,12 @@ def test_what_is_no_place_for_a_file_is_refused_before_and_when_writing(tmp_path
         check_writable(path)
 
 
-@pytest.mark.parametrize("protected", ["heads.csv", "."])  # as told by the system, since root may write everywhere
-def test_a_write_protected_place_is_refused(file: Path, protected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "protected", ["heads.csv", "."]
+)  # as told by the system, since root may write everywhere
+def test_a_write_protected_place_is_refused(
+    file: Path, protected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file.write_bytes(b"old")
     monkeypatch.setattr(os, "access", lambda place, _: not place.samefile(file.parent / protected))
     assert "no permission" in refusal(file)

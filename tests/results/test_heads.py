@@ -8,10 +8,20 @@ from small_results import ABOVE, PATTERNS, SIGNATURE, WINNERS, labels_of, rankin
 
 from attnscan.errors import OptionError
 from attnscan.results.scores import ScoreTable, best_first
-from attnscan.results.terms import Head, Reading
+from attnscan.results.terms import AttentionView, Head
 
 NAN = float("nan")
-FIRST = ["model", "layer", "head", "name", "label", "label_stays", "among_words", "share", "average"]
+FIRST = [
+    "model",
+    "layer",
+    "head",
+    "name",
+    "label",
+    "label_stays",
+    "among_words",
+    "share",
+    "average",
+]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +40,10 @@ def test_a_head_without_a_score_has_no_rank(
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
     frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
     assert frame["head"].tolist() == order + rest
-    assert frame["rank"].dropna().tolist() == list(range(1, len(order) + 1)) and frame["rank"].dtype == "Int64"
+    assert (
+        frame["rank"].dropna().tolist() == list(range(1, len(order) + 1))
+        and frame["rank"].dtype == "Int64"
+    )
     assert ranking.to_frame(top=2)["head"].tolist() == order[:2]
 
 
@@ -64,7 +77,9 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
 
 def test_what_comes_from_outside_is_safe_in_a_repr() -> None:
     hostile = replace(SIGNATURE, model="\u202e\x1b[31m\n")
-    assert repr(replace(result_of([[0, 0, 0, 0]]), signature=hostile)).startswith(r"HeadScores of \u202e\x1b[31m\n, 0")
+    assert repr(replace(result_of([[0, 0, 0, 0]]), signature=hostile)).startswith(
+        r"HeadScores of \u202e\x1b[31m\n, 0"
+    )
 
 
 def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
@@ -100,7 +115,12 @@ def test_of_equal_heads_the_first_comes_first_and_those_without_a_score_nowhere(
         ([0.0, 0.6, 0.5, 0.1], 2 / 3, 0.0, "cross-sentence"),  # two thirds of the weight lie across
         ([0.0, 0.6, 0.5, 0.1], NAN, 0.0, "identical"),  # no word has its like in the other sentence
         ([0.3, 0.6, 0.1, 0.1], 0.5, 0.66, "identical"),
-        ([0.3, 0.6, 0.1, 0.1], 0.5, 0.67, "next-word"),  # itself is no other word: the next pattern competes
+        (
+            [0.3, 0.6, 0.1, 0.1],
+            0.5,
+            0.67,
+            "next-word",
+        ),  # itself is no other word: the next pattern competes
         ([0.1, 0.6, 0.3, 0.1], 0.5, 0.67, "cross-sentence"),  # the part is of others alone
         ([NAN, NAN, NAN, 0.4], 0.5, 0.0, ""),  # among words, delimiter does not compete
         ([-0.2, -0.2, -0.2, -0.1], 0.5, 0.0, ""),
@@ -113,12 +133,17 @@ def test_the_pattern_farthest_above_chance_is_followed(
 
 
 def test_with_special_tokens_in_delimiter_competes_too() -> None:
-    assert labels_of([[0.3, 0, 0, 0.35]], reading=Reading("weight", "in")).label.item() == "delimiter"
+    assert (
+        labels_of([[0.3, 0, 0, 0.35]], reading=AttentionView("weight", "in")).label.item()
+        == "delimiter"
+    )
     assert labels_of([[0.3, 0, 0, 0.35]]).label.item() == "next-word"
 
 
 @pytest.mark.parametrize(("delimiter", "label"), [(0.374, "next-word"), (0.376, "delimiter")])
-def test_a_head_rests_with_more_than_half_of_its_attention_on_special_tokens(delimiter: float, label: str) -> None:
+def test_a_head_rests_with_more_than_half_of_its_attention_on_special_tokens(
+    delimiter: float, label: str
+) -> None:
     labels = labels_of([[0.9, 0, 0, delimiter]])  # a score of 0.2 + 0.8 x that
     assert labels.label.item() == label and labels.among_words.item() == "next-word"
 
@@ -128,8 +153,12 @@ def test_a_pattern_goes_before_a_habit_and_rest_before_both() -> None:
     assert labels.among_words.tolist() == [["next-word", "next-3", "even", "", "identical"]]
     assert labels.label.tolist() == [["next-word", "next-3", "even", "", "delimiter"]]
     np.testing.assert_allclose(labels.share, [[0.92, 0.4, 0.8, NAN, 0.52]])
-    np.testing.assert_allclose(labels.average, [[np.mean([0.92, 0.36, 0.2, 0.2, 0.2]), 0.2, 0.5, NAN, 0.264]])
-    assert labels_of().among_words.tolist() == [["next-word", "", "", "", "identical"]]  # habits not measured
+    np.testing.assert_allclose(
+        labels.average, [[np.mean([0.92, 0.36, 0.2, 0.2, 0.2]), 0.2, 0.5, NAN, 0.264]]
+    )
+    assert labels_of().among_words.tolist() == [
+        ["next-word", "", "", "", "identical"]
+    ]  # habits not measured
 
 
 def test_a_habit_that_is_called_as_a_pattern_has_the_patterns_number() -> None:
@@ -153,7 +182,9 @@ def test_a_number_stands_beside_chance_the_average_head_and_a_rank() -> None:
     assert labels_of().numbers("next-word", Head(0, 1)).chance == 0.2
 
 
-def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_little_is_unsure() -> None:
+def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_little_is_unsure() -> (
+    None
+):
     unsure = labels_of(winners=WINNERS, stays=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
     assert not labels_of(winners=WINNERS).unsure.any()

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attnscan.results.intervals import false_discovery_rates, half_width, holm, p_value, score_interval
+from attnscan.results.intervals import (
+    false_discovery_rates,
+    half_width,
+    holm,
+    p_value,
+    score_interval,
+)
 from attnscan.scoring.blocks import effective, error, ratio, residuals
 
 NAN = math.nan
@@ -26,7 +32,9 @@ def test_a_scores_interval_is_that_of_a_loop(pairs: list[tuple[float, int]]) -> 
     """Of pairs' shares and numbers of words; it lies around the score, and within 0 and 1."""
     expected = Score([Measured(share * n, n) for share, n in pairs])
     total, n = np.array([(share * n, n) for share, n in pairs]).T
-    low, high = score_interval(ratio(total, n), error(residuals(total, n)), len(pairs), effective(n))
+    low, high = score_interval(
+        ratio(total, n), error(residuals(total, n)), len(pairs), effective(n)
+    )
     assert (float(low), float(high)) == pytest.approx(expected.interval, abs=1e-6)
     assert 0 <= low <= expected.mean() * (1 + 1e-12) and expected.mean() * (1 - 1e-12) <= high <= 1
 
@@ -67,17 +75,25 @@ def test_a_difference_of_nothing_is_no_find() -> None:
     """Two copies of one model differ by 0 with an error of 0; a difference without an error is sure."""
     assert p_value(0.0, 0.0, 9) == 1
     assert p_value(0.1, 0.0, 9) == 0
-    assert np.isnan(p_value(0.1, np.nan, 9)) and np.isnan(p_value(0.1, 0.1, 1)) and np.isnan(half_width(0.1, 0))
+    assert (
+        np.isnan(p_value(0.1, np.nan, 9))
+        and np.isnan(p_value(0.1, 0.1, 1))
+        and np.isnan(half_width(0.1, 0))
+    )
 
 
 def test_false_discovery_rates_follow_benjamini_and_hochberg() -> None:
     """By hand: p m / rank, and none above that of a larger p. What is not known does not count."""
     p = np.array([[0.04, np.nan], [0.01, 0.5]])
-    assert false_discovery_rates(p) == pytest.approx(np.array([[0.06, np.nan], [0.03, 0.5]]), nan_ok=True)
+    assert false_discovery_rates(p) == pytest.approx(
+        np.array([[0.06, np.nan], [0.03, 0.5]]), nan_ok=True
+    )
     assert np.isnan(false_discovery_rates(np.array([np.nan]))).all()
 
 
 def test_holms_p_values_never_fall_and_leave_out_what_is_not_known() -> None:
     """Of three: 3 x 0.01, then at least that in place of 2 x 0.011, and 0.5 once."""
-    assert holm(np.array([0.011, NAN, 0.5, 0.01])) == pytest.approx([0.03, NAN, 0.5, 0.03], nan_ok=True)
+    assert holm(np.array([0.011, NAN, 0.5, 0.01])) == pytest.approx(
+        [0.03, NAN, 0.5, 0.03], nan_ok=True
+    )
     assert holm(np.array([0.6, 0.7])).tolist() == [1, 1]

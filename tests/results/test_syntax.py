@@ -16,13 +16,16 @@ COUNT = 35
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"), [("3", (3,)), (" 1-3 , 2,9", (1, 2, 3, 9)), ("50-99", tuple(range(50, 100)))]
+    ("text", "numbers"),
+    [("3", (3,)), (" 1-3 , 2,9", (1, 2, 3, 9)), ("50-99", tuple(range(50, 100)))],
 )
 def test_sentences_go_by_numbers(text: str, numbers: tuple[int, ...]) -> None:
     assert sentence_numbers(text) == numbers
 
 
-@pytest.mark.parametrize("text", ["", "0", "3-1", "1,", "-3", "a", "1-51", "1-999999999", "\u0663\ud800", "9" * 99])
+@pytest.mark.parametrize(
+    "text", ["", "0", "3-1", "1,", "-3", "a", "1-51", "1-999999999", "\u0663\ud800", "9" * 99]
+)
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(OptionError, match=r"names no sentences|names more than 50"):
         sentence_numbers(text)
@@ -37,17 +40,23 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
     options = {"model": model, "by": by, "predictive": "off"}
     with pytest.warns(UserWarning, match="few"):
         read = read_trees(str(trees), f"1-{COUNT}", options)
-    assert [tree.number for tree in read.sentences] == list(range(1, COUNT + 1)) and read.syntax.sentences == COUNT
+    assert [tree.number for tree in read.sentences] == list(
+        range(1, COUNT + 1)
+    ) and read.syntax.sentences == COUNT
     with pytest.warns(UserWarning, match="few"):
         syntax = attnscan.syntax(str(trees), model=model, by=by)
     np.testing.assert_allclose(read.syntax.accuracy, syntax.accuracy)
     up, down = np.zeros((2, 3)), np.zeros((2, 3))
     for tree in read.sentences:
         most = tree.most_attended(by)  # type: ignore[arg-type]
-        (word,) = (at for at, relation in enumerate(tree.sentence.tags["deprel"]) if relation == "det")
+        (word,) = (
+            at for at, relation in enumerate(tree.sentence.tags["deprel"]) if relation == "det"
+        )
         head = int(tree.sentence.tags["head"][word])  # type: ignore[arg-type]
         up += most[..., word] == head
         down += most[..., head] == word
     for direction, hits in ((HEAD, up), (DEPENDENT, down)):
-        np.testing.assert_allclose(syntax.accuracy[..., syntax.rows.index(Row("det", direction))], hits / COUNT)
+        np.testing.assert_allclose(
+            syntax.accuracy[..., syntax.rows.index(Row("det", direction))], hits / COUNT
+        )
     assert up[0, 0] == COUNT and 0 < up[1].sum() < 3 * COUNT

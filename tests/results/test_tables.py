@@ -30,7 +30,9 @@ NAN = math.nan
 texts = st.text(st.characters(codec="utf-8"))
 starts = st.sampled_from(["", "=", "+", "-", "@", "\t", "\r", "\n", "|", '"', ",", "'"])
 cells = st.builds(str.__add__, starts, texts)
-formulas = st.builds(str.__add__, st.sampled_from("=+-@＝"), st.text('=+-@"&;A1_\\ ()é😀\n', max_size=400) | texts)
+formulas = st.builds(
+    str.__add__, st.sampled_from("=+-@＝"), st.text('=+-@"&;A1_\\ ()é😀\n', max_size=400) | texts
+)
 examples = settings(deadline=None)
 
 
@@ -67,12 +69,32 @@ def test_any_text_comes_back_safe(format: Format, separator: str, names: list[st
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
-        *((text, f'="{text}"') for text in ("=1+1", "+49", "-1-2", "-based", "-😀", "@SUM(A1)", " =1", "＝1", "＠x")),
+        *(
+            (text, f'="{text}"')
+            for text in ("=1+1", "+49", "-1-2", "-based", "-😀", "@SUM(A1)", " =1", "＝1", "＠x")
+        ),
         ("+\n", '="+\\n"'),
         ('=HYPERLINK("http://x","y")', '="=HYPERLINK(""http://x"",""y"")"'),
         ('="', '="="""'),
         ("=" + "x" * 299, '="=' + "x" * 126 + '"&"' + "x" * 127 + '"&"' + "x" * 46 + '"'),
-        *((each, each) for each in ("=", "+", "-", "@", "＝", "--", "-=", "+-", "@@", "- -", "-->", "-0.25", "-5")),
+        *(
+            (each, each)
+            for each in (
+                "=",
+                "+",
+                "-",
+                "@",
+                "＝",
+                "--",
+                "-=",
+                "+-",
+                "@@",
+                "- -",
+                "-->",
+                "-0.25",
+                "-5",
+            )
+        ),
         ("\t=1", r"\t=1"),
         ("\r=1", r"\r=1"),
         *((each, each) for each in ("'=1", "a=1", "bert-base-uncased", "##s", "")),
@@ -88,23 +110,33 @@ def test_every_text_is_had_back_from_literals_or_from_what_calculates_nothing(te
     r"""Literals are at most 255 units of UTF-16 long, with ampersands between; a number may stay as it is."""
     cell, literal = safe_cell(text), '"(?:[^"]|"")*"'
     assert text_of(cell) == plain(text)
-    assert not cell.startswith("=") or cell.strip() == "=" or re.fullmatch(f"={literal}(&{literal})*", cell)
+    assert (
+        not cell.startswith("=")
+        or cell.strip() == "="
+        or re.fullmatch(f"={literal}(&{literal})*", cell)
+    )
     assert all(len(part.encode("utf-16-le")) <= 2 * 257 for part in re.findall(literal, cell))
     if cell[:1] in ("+", "-", "@") and not re.fullmatch(r"-\d+(\.\d+)?", cell.strip()):
         assert not re.search(r'[\w"\\]', cell)
 
 
-def test_pandas_has_the_texts_back_by_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pandas_has_the_texts_back_by_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = ["-", "--", "-abc", '="', '"&"', "=" + '"&' * 200, "a", "", "+1", "@x=" * 99]
     monkeypatch.chdir(tmp_path)
     Path("tokens.csv").write_bytes(render(pd.DataFrame({"token": texts, "score": 0.5}), "csv"))
-    (code,) = re.findall(r"```python\n(.*?)```", OPTIONS_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", OPTIONS_PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
     exec(code, names := dict[str, Any]())
     assert names["table"]["token"].tolist() == texts
 
 
 def test_numbers_with_a_comma() -> None:
-    frame = pd.DataFrame({"token": ["a;b", "a,b", "-x"], "score": [-0.5, 1e-7, NAN], "n": [-1, 2, 3]})
+    frame = pd.DataFrame(
+        {"token": ["a;b", "a,b", "-x"], "score": [-0.5, 1e-7, NAN], "n": [-1, 2, 3]}
+    )
     assert render(frame, "csv", decimal_comma=True).decode() == (
         'token;score;n\n"a;b";-0,500000;-1\na,b;0,000000;2\n"=""-x""";;3\n'
     )
@@ -119,7 +151,10 @@ def test_heads_are_records_beside_what_the_result_says_of_itself() -> None:
     assert list(read) == [*frame.attrs, "heads"]
     assert {name: read[name] for name in frame.attrs} == json.loads(json.dumps(frame.attrs))
     assert [list(head) for head in read["heads"]] == [[*frame.columns]] * 2
-    names, scores = ["saved.npz", 0, 1, "L0H1", "", None, "", None, None], [0.5, 0.5, None, None, None, 0.5, 1.0]
+    names, scores = (
+        ["saved.npz", 0, 1, "L0H1", "", None, "", None, None],
+        [0.5, 0.5, None, None, None, 0.5, 1.0],
+    )
     assert [*read["heads"][1].values()] == [*names, *scores, 1.386294]
 
 
@@ -130,10 +165,16 @@ def test_any_value_comes_back(format: Format, name: str, values: list[float]) ->
     frame = pd.DataFrame({"head": pd.Series([name] * len(values), dtype=object), "score": values})
     content = render(frame, format).decode()
     assert plain(content.replace("\n", "")) == content.replace("\n", "")
-    read = json.loads(content)["heads"] if format == "json" else list(map(json.loads, content.split("\n")[:-1]))
+    read = (
+        json.loads(content)["heads"]
+        if format == "json"
+        else list(map(json.loads, content.split("\n")[:-1]))
+    )
     assert [each["head"] for each in read] == [name] * len(values)
     for each, value in zip(read, values, strict=True):
-        assert each["score"] is None if math.isnan(value) else each["score"] == round(value, DECIMALS)
+        assert (
+            each["score"] is None if math.isnan(value) else each["score"] == round(value, DECIMALS)
+        )
 
 
 def test_a_markdown_table_to_the_byte() -> None:
@@ -161,16 +202,52 @@ def test_whole_numbers_stay_whole_where_one_is_missing() -> None:
     frame = pd.DataFrame({"set": ["x", "y"], "rank": pd.array([3, None], dtype="Int64")})
     assert render(frame, "csv") == b"set,rank\nx,3\ny,\n"
     assert render(frame, "jsonl") == b'{"set": "x", "rank": 3}\n{"set": "y", "rank": null}\n'
-    assert json.loads(render(frame, "json"))["rows"] == [{"set": "x", "rank": 3}, {"set": "y", "rank": None}]
+    assert json.loads(render(frame, "json"))["rows"] == [
+        {"set": "x", "rank": 3},
+        {"set": "y", "rank": None},
+    ]
     assert render(frame, "markdown") == b"| set | rank |\n| --- | ---: |\n| x | 3 |\n| y |  |\n"
     assert pd.read_parquet(io.BytesIO(render(frame, "parquet")))["rank"].dtype == "Int64"
 
 
 KEPT = [
-    *("-", "--", "=1+1", "+49", "-abc", "@x", '="', '"', "'=1", "=" + "x" * 300, "😀", "👩\u200d🚀", "http://x"),
-    *("007", "1/2", "2-11", "TRUE", "#N/A", " a ", "1e5", "שלום", "[CLS]", "##s", "<b>&amp;", "\u00a0"),
+    *(
+        "-",
+        "--",
+        "=1+1",
+        "+49",
+        "-abc",
+        "@x",
+        '="',
+        '"',
+        "'=1",
+        "=" + "x" * 300,
+        "😀",
+        "👩\u200d🚀",
+        "http://x",
+    ),
+    *(
+        "007",
+        "1/2",
+        "2-11",
+        "TRUE",
+        "#N/A",
+        " a ",
+        "1e5",
+        "שלום",
+        "[CLS]",
+        "##s",
+        "<b>&amp;",
+        "\u00a0",
+    ),
 ]
-ESCAPED = {"\x07": r"\x07", "\x1b[0m": r"\x1b[0m", "a\tb": r"a\tb", "\ud800": r"\ud800", "\uffff": r"\uffff"}
+ESCAPED = {
+    "\x07": r"\x07",
+    "\x1b[0m": r"\x1b[0m",
+    "a\tb": r"a\tb",
+    "\ud800": r"\ud800",
+    "\uffff": r"\uffff",
+}
 
 
 def opened(frame: pd.DataFrame) -> openpyxl.Workbook:
@@ -182,10 +259,21 @@ def of_texts(texts: list[str]) -> pd.DataFrame:
 
 
 def typed() -> pd.DataFrame:
-    numbers = {"head": [0, 11], "score": [1 / 3, np.nan], "weight": np.array([0.5, 1e-9], np.float32)}
-    numbers |= {"rank": pd.array([3, None], dtype="Int64"), "ratio": [np.inf, -2.0], "ready": [True, False]}
+    numbers = {
+        "head": [0, 11],
+        "score": [1 / 3, np.nan],
+        "weight": np.array([0.5, 1e-9], np.float32),
+    }
+    numbers |= {
+        "rank": pd.array([3, None], dtype="Int64"),
+        "ratio": [np.inf, -2.0],
+        "ready": [True, False],
+    }
     frame = pd.DataFrame({"model": ["m", "n"], **numbers})
-    frame.attrs = {"signature": {"model": "=m", "pairs_read": 2, "revision": None}, "units": ["[CLS]"]}
+    frame.attrs = {
+        "signature": {"model": "=m", "pairs_read": 2, "revision": None},
+        "units": ["[CLS]"],
+    }
     return frame
 
 
@@ -204,7 +292,10 @@ def test_what_is_known_about_the_rows_is_on_a_sheet_of_its_own() -> None:
     book = opened(typed())
     assert book.sheetnames == ["heads", "about"]
     about = [("signature.model", "=m"), ("signature.pairs_read", 2), ("signature.revision", None)]
-    assert sorted(book["about"].iter_rows(min_row=2, values_only=True)) == [*about, ("units", "['[CLS]']")]
+    assert sorted(book["about"].iter_rows(min_row=2, values_only=True)) == [
+        *about,
+        ("units", "['[CLS]']"),
+    ]
     assert book["about"]["B2"].data_type == "s"
     assert opened(pd.DataFrame({"family": ["bert"]})).sheetnames == ["rows"]
 
@@ -222,8 +313,12 @@ def test_the_same_table_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_more_rows_than_a_sheet_has_and_a_text_that_a_cell_would_cut_are_errors() -> None:
-    with pytest.raises(OutputError, match=r"1,048,576 rows are more than .* 1,048,575; write \.csv or \.parquet"):
+    with pytest.raises(
+        OutputError, match=r"1,048,576 rows are more than .* 1,048,575; write \.csv or \.parquet"
+    ):
         render(pd.DataFrame({"head": np.zeros(MOST_ROWS, np.int8)}), "xlsx")
     render(pd.DataFrame({"text": ["x" * 32_767]}), "xlsx")
-    with pytest.raises(OutputError, match=r"a cell .* 32,767 characters at most; write \.csv or \.parquet"):
+    with pytest.raises(
+        OutputError, match=r"a cell .* 32,767 characters at most; write \.csv or \.parquet"
+    ):
         render(pd.DataFrame({"text": ["x" * 32_768], "head": [1]}), "xlsx")

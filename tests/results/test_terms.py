@@ -9,7 +9,14 @@ import pytest
 
 from attnscan.errors import SelectionError
 from attnscan.results.predictions import Change, HiddenToken, Prediction
-from attnscan.results.terms import AttentionKind, Grid, Head, Signature, attention_named, heads_written
+from attnscan.results.terms import (
+    AttentionKind,
+    Grid,
+    Head,
+    Signature,
+    attention_named,
+    heads_written,
+)
 
 GRID = Grid((3, 2))
 CROSS, HYBRID = Grid((1, 2), AttentionKind.CROSS), Grid((2, 2), layers=(1, 3))
@@ -25,7 +32,9 @@ def names(heads: Iterable[Head]) -> str:
 )
 def test_heads_are_counted_layer_by_layer(grid: Grid, heads: str) -> None:
     assert names(grid) == heads and list(grid) == sorted(set(grid)) and len(grid) == len(list(grid))
-    assert [grid.index(grid[np.int64(number)]) for number in range(len(grid))] == list(range(len(grid)))
+    assert [grid.index(grid[np.int64(number)]) for number in range(len(grid))] == list(
+        range(len(grid))
+    )
     assert names(grid.layer_of(grid[1])) == ",".join(heads.split(",")[:2])
     values = np.arange(len(grid)).reshape(grid.shape)
     assert [values[head.place] for head in grid] == list(range(len(grid)))
@@ -71,7 +80,9 @@ def test_no_such_head(text: str, message: str) -> None:
     with pytest.raises(SelectionError) as error:
         GRID.select(text)
     assert str(error.value) == message
-    with pytest.raises(SelectionError, match="2-0: this model has layers 1, 3; give a layer among these"):
+    with pytest.raises(
+        SelectionError, match="2-0: this model has layers 1, 3; give a layer among these"
+    ):
         HYBRID.select("2-0")
 
 
@@ -91,21 +102,32 @@ def test_letters_tell_of_which_attention_heads_are(text: str, option: Any, atten
 
 
 def test_heads_of_two_kinds_are_not_read_together() -> None:
-    with pytest.raises(SelectionError, match="c1-0 is of cross attention and 0-2 is of encoder attention; name heads"):
+    with pytest.raises(
+        SelectionError,
+        match="c1-0 is of cross attention and 0-2 is of encoder attention; name heads",
+    ):
         attention_named("c1-0,0-2")
-    with pytest.raises(SelectionError, match="d1-0 is of decoder attention, and cross attention was asked for; leave"):
+    with pytest.raises(
+        SelectionError,
+        match="d1-0 is of decoder attention, and cross attention was asked for; leave",
+    ):
         attention_named("0-2,d1-0", "cross")
 
 
 def test_places_and_heads_are_sorted_and_told_once_so_that_equal_changes_are_equal() -> None:
     near, far = Head(0, 2), Head(3, 1)
-    one, other = Change(hidden=(5, 2, 5), off=(far, near)), Change(hidden=(2, 5), off=(near, far, near))
+    one, other = (
+        Change(hidden=(5, 2, 5), off=(far, near)),
+        Change(hidden=(2, 5), off=(near, far, near)),
+    )
     assert one == other and hash(one) == hash(other) and one != Change()
     assert (one.hidden, one.off) == ((2, 5), (near, far))
 
 
 def test_each_change_is_told_in_a_line() -> None:
-    change = Change(hidden=(1,), positions="shuffled", segments="zeroed", off=(Head(2, 0), Head(11, 3)))
+    change = Change(
+        hidden=(1,), positions="shuffled", segments="zeroed", off=(Head(2, 0), Head(11, 3))
+    )
     assert change.notes(("[CLS]", "cat", "[SEP]"), 7) == (
         "hidden behind the mask token: cat (1)",
         "the words' positions are shuffled, by seed 7",
@@ -116,12 +138,22 @@ def test_each_change_is_told_in_a_line() -> None:
 
 
 def test_all_that_is_predicted_is_told_in_plain_values_that_json_takes() -> None:
-    word = HiddenToken(3, "mat\u202e", 0.125, 0.0625, (("cat", 0.5), ("\x1b[31m", 0.25)), (("dog", 0.75),))
-    prediction = Prediction("words", words=(word,), classes=(("\x07no", 0.25, 0.5),), turned=(0.0, 0.5))
+    word = HiddenToken(
+        3, "mat\u202e", 0.125, 0.0625, (("cat", 0.5), ("\x1b[31m", 0.25)), (("dog", 0.75),)
+    )
+    prediction = Prediction(
+        "words", words=(word,), classes=(("\x07no", 0.25, 0.5),), turned=(0.0, 0.5)
+    )
     words = {"place": 3, "truth": "mat\\u202e", "truthBefore": 0.125, "truthAfter": 0.0625}
     words |= {"before": [["cat", 0.5], ["\\x1b[31m", 0.25]], "after": [["dog", 0.75]]}
     classes = {"name": "\\x07no", "before": 0.25, "after": 0.5}
-    expected = {"kind": "words", "words": [words], "classes": [classes], "turned": [0.0, 0.5], "whyNone": ""}
+    expected = {
+        "kind": "words",
+        "words": [words],
+        "classes": [classes],
+        "turned": [0.0, 0.5],
+        "whyNone": "",
+    }
     assert json.loads(json.dumps(prediction.as_json())) == expected
 
 

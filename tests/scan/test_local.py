@@ -51,7 +51,10 @@ OF_ALL_LENGTHS = [
     ARTICLE,
     Pair("The cat sat on the mat.", "The cat lay on the rug."),
     Pair("A single sentence, with the same word: word."),
-    Pair("Yes.", "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream."),
+    Pair(
+        "Yes.",
+        "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream.",
+    ),
     Pair("Unbelievably, the transformers transformed."),
 ]
 
@@ -65,8 +68,14 @@ def test_batch_size_and_order_change_nothing(options: ScanOptions, unit: Any) ->
     pattern = Pattern("far", "F", far, "words of the same sentence, not beside it")
     options = replace(options, unit=unit, patterns=(*PATTERNS, pattern), on_long="truncate")
     expected = scan_shard(options, OF_ALL_LENGTHS)
-    for batch_tokens, pairs in ((1, OF_ALL_LENGTHS), (50, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
-        assert_equal_sums(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
+    for batch_tokens, pairs in (
+        (1, OF_ALL_LENGTHS),
+        (50, OF_ALL_LENGTHS),
+        (10_000, OF_ALL_LENGTHS[::-1]),
+    ):
+        assert_equal_sums(
+            scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9
+        )
 
 
 LONG = Pair("the cat " * 40, "a mat")
@@ -78,14 +87,19 @@ def test_long_inputs_are_cut_skipped_or_refused_and_counted(options: ScanOptions
         with Scanner(replace(options, on_long=on_long)) as scanner:  # type: ignore[arg-type]
             seen = states_of(scanner, records)[-1].seen
         assert (seen.read, seen.truncated, seen.skipped) == counts
-    with Scanner(options) as scanner, pytest.raises(TooLongError, match=r"pairs.tsv:3: the input is \d+ tokens"):
+    with (
+        Scanner(options) as scanner,
+        pytest.raises(TooLongError, match=r"pairs.tsv:3: the input is \d+ tokens"),
+    ):
         states_of(scanner, records)
 
 
 def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: ScanOptions) -> None:
     records = records_of([PAIRS[0], Pair("\u200b", "a"), PAIRS[1]])
     with Scanner(options) as scanner:
-        with pytest.raises(InputError, match=r"pairs\.tsv:3: the tokenizer finds no word in sentence A"):
+        with pytest.raises(
+            InputError, match=r"pairs\.tsv:3: the tokenizer finds no word in sentence A"
+        ):
             states_of(scanner, records)
         bad: list[InputError] = []
         seen = states_of(scanner, records, on_bad=bad.append)[-1].seen
@@ -107,7 +121,10 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
             assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
     p = ranking.scores.patterns.index("previous-word")
-    assert ranking.order("previous-word").tolist() == best_first(ranking.ranked_by.every_key.score[..., p]).tolist()
+    assert (
+        ranking.order("previous-word").tolist()
+        == best_first(ranking.ranked_by.every_key.score[..., p]).tolist()
+    )
 
 
 def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
@@ -115,7 +132,9 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
         one = next(pair for pair in PAIRS if half(pair, options.seed) == which)
         with Scanner(replace(options, split=True)) as scanner:
             state = states_of(scanner, records_of([one]))[-1]
-            with pytest.raises(InputError, match="no pair in one of the two halves; give more pairs"):
+            with pytest.raises(
+                InputError, match="no pair in one of the two halves; give more pairs"
+            ):
                 finish_scan(scanner, state)
 
 
@@ -133,7 +152,9 @@ def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -
     assert (scores.every_key.pairs[..., predictive] == 3).all()
     assert np.isfinite(scores.every_key.se[..., predictive]).all()
     others = [p for p in range(len(scores.patterns)) if p != predictive]
-    assert_allclose(scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6)
+    assert_allclose(
+        scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6
+    )
     assert_allclose(scores.entropy, without.entropy, atol=1e-6)
 
 
@@ -143,7 +164,11 @@ def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -
         ((8000, None, 0), (8001, None, 0), False),
         ((3000, None, 1), (3600, None, 1), False),
         ((8000, range(1000), 1), (8000, range(1300), 1), False),
-        ((3000, None, 0), (6000, None, 0), True),  # as of DeBERTa, which computes all heads of a layer together
+        (
+            (3000, None, 0),
+            (6000, None, 0),
+            True,
+        ),  # as of DeBERTa, which computes all heads of a layer together
     ],
 )
 def test_what_memory_does_not_hold_is_refused_before_it_is_read(
@@ -159,7 +184,9 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
             scanner.check_room(tokens, None if rows is None else Chosen(grid, tuple(rows)), copies)
 
         check(*fits)
-        with pytest.raises(MemoryFullError, match=rf"{too_much[0]:,} tokens takes .* GB of memory are free"):
+        with pytest.raises(
+            MemoryFullError, match=rf"{too_much[0]:,} tokens takes .* GB of memory are free"
+        ):
             check(*too_much)
 
 
@@ -178,7 +205,9 @@ def test_a_scan_is_the_same_to_the_last_bit(
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
     monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
     monkeypatch.setattr(running, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
-    options = ScanOptions(model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
+    options = ScanOptions(
+        model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit
+    )
     threads(1)
     states, frame = _states(options)
     assert len(states) > 2 and {call.args[0] for call in pool.call_args_list} == {1}
@@ -192,7 +221,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
 
 def test_as_many_items_are_worked_on_at_once_as_there_are_threads() -> None:
     meeting = Barrier(3, timeout=60)  # which breaks where one works alone
-    done = [item for item, _ in running.side_by_side(3, range(6), lambda _: meeting.wait())]
+    done = [item for item, _ in running.parallel_map(3, range(6), lambda _: meeting.wait())]
     assert done == list(range(6))
 
 
@@ -203,22 +232,37 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
         numbers.append([])
         with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
             rows = numbers[-1]
-            scan(scanner, RECORDS, on_pairs=lambda places, _, rows=rows: rows.extend(place.row for place in places))
+            scan(
+                scanner,
+                RECORDS,
+                on_pairs=lambda places, _, rows=rows: rows.extend(place.row for place in places),
+            )
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 
-def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(toy: str, threads: Callable[[int], None]) -> None:
+def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(
+    toy: str, threads: Callable[[int], None]
+) -> None:
     threads(4)
     with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
         model, before = scanner.loaded.model, scanner.loaded.model.config._attn_implementation
         with pytest.raises(KeyboardInterrupt):
             scan(scanner, RECORDS, keep=Mock(side_effect=KeyboardInterrupt))
         assert model.config._attn_implementation == before
-        assert not [module for module in model.modules() if module._forward_hooks or module._forward_pre_hooks]
-    assert ThreadPoolExecutor(1).submit(torch.get_num_threads).result() == 4  # a thread begins with what was set last
+        assert not [
+            module
+            for module in model.modules()
+            if module._forward_hooks or module._forward_pre_hooks
+        ]
+    assert (
+        ThreadPoolExecutor(1).submit(torch.get_num_threads).result() == 4
+    )  # a thread begins with what was set last
 
 
-DIFFERENT = [Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store") for i in range(30)]
+DIFFERENT = [
+    Pair(f"the cat number {i} sat on {i % 7} mats", f"a cat ran {i} times to the store")
+    for i in range(30)
+]
 LABELLED = replace(BUNDLED, labelled=True, predictive="off")
 
 
@@ -227,7 +271,11 @@ def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     labels = _scanned(LABELLED, DIFFERENT[:1]).labels
     with Scanner(replace(LABELLED, labelled=False)) as scanner:
         alone = scanner.classify(DIFFERENT[0]).labels
-    assert (labels.follows == alone.follows).all() and (labels.rests == alone.rests).all() and labels.rests.any()
+    assert (
+        (labels.follows == alone.follows).all()
+        and (labels.rests == alone.rests).all()
+        and labels.rests.any()
+    )
     assert labels.among_words[labels.follows].tolist() == alone.among_words[alone.follows].tolist()
     assert labels.stays is not None and np.isnan(labels.stays).all()
 
@@ -245,14 +293,20 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> Non
     assert table.loc[table["pattern"] == "predictive", "pair"].nunique() == 3
     numbers = table.select_dtypes("number").astype(float)
     for prefix, kind in (("", ranking.scores.every_key), ("words_", ranking.scores.words_only)):
-        for column, means in (("score", kind.score), ("chance", kind.chance), ("self", kind.itself)):
+        for column, means in (
+            ("score", kind.score),
+            ("chance", kind.chance),
+            ("self", kind.itself),
+        ):
             parts = table[["pattern", "layer", "head"]].assign(
                 n=numbers[f"{prefix}n"], sum=numbers[f"{prefix}{column}"] * numbers[f"{prefix}n"]
             )
             sums = parts[parts["n"] > 0].groupby(["pattern", "layer", "head"], observed=True).sum()
             for place, name in enumerate(names):
                 found = (sums["sum"] / sums["n"]).loc[name].to_numpy().reshape(ranking.grid.shape)
-                assert_allclose(found, means[..., place], atol=1e-6, err_msg=f"{name} {prefix}{column}")
+                assert_allclose(
+                    found, means[..., place], atol=1e-6, err_msg=f"{name} {prefix}{column}"
+                )
     about = json.loads(pa.parquet.read_metadata(path).metadata[b"attnscan"])
     signature = {**asdict(ranking.signature), "layers": []}
     assert about == {"signature": signature, "patterns": names, "grid": list(ranking.grid.shape)}
@@ -264,7 +318,9 @@ def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
 
     even = np.tril(np.ones((4, 4), dtype=np.float32))
     even /= even.sum(-1, keepdims=True)
-    saved = SavedWeights(even[None, None], ("the", "cat", "sat", "down"), (0,) * 4, (False,) * 4, (False,) * 4)
+    saved = SavedWeights(
+        even[None, None], ("the", "cat", "sat", "down"), (0,) * 4, (False,) * 4, (False,) * 4
+    )
     scores = classify_weights(saved, "causal", ScanOptions()).scores
     previous = scores.patterns.index("previous-word")
     assert scores.every_key.score[0, 0, previous] == pytest.approx((1 / 2 + 1 / 3 + 1 / 4) / 3)
@@ -275,7 +331,9 @@ def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
 def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
     torch.manual_seed(0)
     whole = BertForMaskedLM(BertConfig(**SMALL))
-    with_head, bare = (str(save(tmp_path / name, model)) for name, model in (("lm", whole), ("bare", whole.bert)))
+    with_head, bare = (
+        str(save(tmp_path / name, model)) for name, model in (("lm", whole), ("bare", whole.bert))
+    )
     pair = Pair("the cat sat", "the cat")
     for model, measure, used in (
         (with_head, "auto", "cpmi"),
@@ -296,7 +354,9 @@ def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None
     result = classify(ARTICLE, options, keep=True)
     for kept in (
         result,
-        classify_weights(result.kept_attention().saved(), "again", replace(options, related=False), keep=True),
+        classify_weights(
+            result.kept_attention().saved(), "again", replace(options, related=False), keep=True
+        ),
     ):
         targets = kept.targets[1]
         assert len(kept.targets) == 6 and all(of_layer is targets for of_layer in kept.targets)
@@ -307,7 +367,9 @@ def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None
             rows = targets[p].any(-1)
             assert rows.any() == (pattern.id != "predictive")
             if rows.any():
-                assert inside.sum(-1)[rows].mean() == pytest.approx(kept.scores.every_key.score[1, 8, p], abs=1e-5)
+                assert inside.sum(-1)[rows].mean() == pytest.approx(
+                    kept.scores.every_key.score[1, 8, p], abs=1e-5
+                )
 
 
 RELATED = Pair("The king went to war.", "The queen won the battle, and the war.")
@@ -315,7 +377,9 @@ RELATED = Pair("The king went to war.", "The queen won the battle, and the war."
 
 def test_what_counted_as_related_is_listed() -> None:
     result = classify(RELATED, replace(BUNDLED, predictive="off"))
-    king, war, queen, battle = (result.units.index(word) for word in ("king", "war", "queen", "battle"))
+    king, war, queen, battle = (
+        result.units.index(word) for word in ("king", "war", "queen", "battle")
+    )
     again = result.units.index("war", battle)
     assert set(result.related) == {(king, queen), (war, battle), (battle, again)}
     assert result.notes == ("related words: king – queen, war – battle",)

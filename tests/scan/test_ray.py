@@ -14,12 +14,22 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 import attnscan
-from attnscan.errors import AttnscanError, EngineError, InputError, ModelError, OptionError, PairsError
+from attnscan.errors import (
+    AttnscanError,
+    EngineError,
+    InputError,
+    ModelError,
+    OptionError,
+    PairsError,
+)
 from tests.support.treebanks import planted_file
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 
-PAIRS = [(f"The cat number {n} sat down.", f"It was {n % 7} o'clock, and the cat slept.") for n in range(400)]
+PAIRS = [
+    (f"The cat number {n} sat down.", f"It was {n % 7} o'clock, and the cat slept.")
+    for n in range(400)
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,13 +64,22 @@ def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy").symlink_to(toy)
     planted_file(tmp_path, "trees.conllu")
-    Path("own.py").write_text("def two_back(batch):\n    return batch.same_sentence & (batch.offset == -2)\n")
+    Path("own.py").write_text(
+        "def two_back(batch):\n    return batch.same_sentence & (batch.offset == -2)\n"
+    )
 
 
 LONG = [*PAIRS[:150], ("so " * 600, "long"), *PAIRS[150:]]
 CALLS: dict[str, Callable[..., Any]] = {
     "heads": partial(attnscan.heads, PAIRS),
-    "patterns": partial(attnscan.heads, PAIRS, pattern=["own.py:two_back", "I"], by="carried", unit="word", split=True),
+    "patterns": partial(
+        attnscan.heads,
+        PAIRS,
+        pattern=["own.py:two_back", "I"],
+        by="carried",
+        unit="word",
+        split=True,
+    ),
     "long inputs skipped": partial(attnscan.heads, LONG, on_long="skip"),
     "long inputs cut": partial(attnscan.heads, LONG, on_long="truncate"),
     "profile": partial(attnscan.profile, pairs=PAIRS),
@@ -71,7 +90,9 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("name", CALLS)
 def test_tables_are_those_of_one_process(name: str) -> None:
-    alone, together = (CALLS[name](model="toy", **how) for how in ({}, {"engine": "ray", "ray_workers": 2}))
+    alone, together = (
+        CALLS[name](model="toy", **how) for how in ({}, {"engine": "ray", "ray_workers": 2})
+    )
     assert csv(together) == csv(alone)
     assert together.signature == alone.signature
 
@@ -80,13 +101,20 @@ def test_bad_records_and_errors_are_those_of_one_process(toy: str, tmp_path: Pat
     """A line that cannot be read, a pair that the tokenizer cannot, and one that is too long for the model."""
     path = tmp_path / "pairs.tsv"
     lines = ["sentence_a\tsentence_b", *map("\t".join, PAIRS)]
-    lines[3], lines[200], lines[300] = "one cell", "\u200b\tA pair without words.", "two\ttabs\there"
+    lines[3], lines[200], lines[300] = (
+        "one cell",
+        "\u200b\tA pair without words.",
+        "two\ttabs\there",
+    )
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     reports: dict[str, list[str]] = {"local": [], "ray": []}
     tables = []
     for engine, errors in reports.items():
         result = attnscan.heads(
-            path, on_bad=lambda error, errors=errors: errors.append(str(error)), model=toy, engine=engine
+            path,
+            on_bad=lambda error, errors=errors: errors.append(str(error)),
+            model=toy,
+            engine=engine,
         )
         tables.append(csv(result))
     assert tables[0] == tables[1]
@@ -130,9 +158,22 @@ def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) 
 def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     """Its pairs come slowly; and one process goes on, too, where the cluster left off."""
     state, lines = tmp_path / "state.npz", ["sentence_a\tsentence_b"]
-    options = ["heads", "--pairs", "-", "--model", toy, "--state", str(state), "--csv", "--predictive", "off"]
+    options = [
+        "heads",
+        "--pairs",
+        "-",
+        "--model",
+        toy,
+        "--state",
+        str(state),
+        "--csv",
+        "--predictive",
+        "off",
+    ]
     command = [sys.executable, "-m", "attnscan", *options]
-    driver = subprocess.Popen([*command, "--engine", "ray"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        [*command, "--engine", "ray"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
     assert driver.stdin is not None
     until = time.monotonic() + 240
     while not state.exists() and time.monotonic() < until:
@@ -143,10 +184,17 @@ def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     driver.kill()
     driver.communicate()
     assert state.exists()
-    saved, text = state.read_bytes(), "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])])
+    saved, text = (
+        state.read_bytes(),
+        "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])]),
+    )
     file = tmp_path / "pairs.tsv"
     file.write_text(text, encoding="utf-8")
-    table = attnscan.heads(file, model=toy, predictive="off").to_frame().to_csv(index=False, float_format="%.6f")
+    table = (
+        attnscan.heads(file, model=toy, predictive="off")
+        .to_frame()
+        .to_csv(index=False, float_format="%.6f")
+    )
     for engine in ("ray", "local"):
         state.write_bytes(saved)
         going_on = [*command, "--engine", engine]
@@ -158,11 +206,17 @@ def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     ("options", "kind", "text"),
     [
         ({"engine": "ray", "ray_workers": 0}, OptionError, "from 1"),
-        ({"engine": "ray", "per_pair": "x.parquet"}, OptionError, "leave out state and engine='ray'"),
+        (
+            {"engine": "ray", "per_pair": "x.parquet"},
+            OptionError,
+            "leave out state and engine='ray'",
+        ),
         ({"engine": "ray", "model": "no-such-directory/at-all"}, ModelError, "no-such-directory"),
     ],
 )
-def test_errors_are_one_line(toy: str, options: dict[str, Any], kind: type[AttnscanError], text: str) -> None:
+def test_errors_are_one_line(
+    toy: str, options: dict[str, Any], kind: type[AttnscanError], text: str
+) -> None:
     with pytest.raises(kind, match=text):
         attnscan.heads(PAIRS, **{"model": toy, **options})
 
@@ -174,7 +228,19 @@ def test_models_in_memory_are_refused(toy: str) -> None:
 
 
 def test_a_cluster_that_is_not_there_is_one_line(toy: str) -> None:
-    command = [sys.executable, "-m", "attnscan", "heads", "--engine", "ray", "--ray-address", "127.0.0.1:1"]
+    command = [
+        sys.executable,
+        "-m",
+        "attnscan",
+        "heads",
+        "--engine",
+        "ray",
+        "--ray-address",
+        "127.0.0.1:1",
+    ]
     done = subprocess.run([*command, "--model", toy], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("attnscan: no Ray cluster at 127.0.0.1:1: ") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith("attnscan: no Ray cluster at 127.0.0.1:1: ")
+        and done.stderr.count("\n") == 1
+    )

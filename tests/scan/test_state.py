@@ -18,7 +18,7 @@ from attnscan.scan import local as reading
 from attnscan.scan.local import skip_seen
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import Seen, draw_sample, load_state, save_state
+from attnscan.scan.state import ScanProgress, draw_sample, load_state, save_state
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -37,7 +37,9 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options: ScanOptions, tmp_path: Path) -> None:
+def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(
+    options: ScanOptions, tmp_path: Path
+) -> None:
     """To the last bit: states lie between windows, so the same batches are run."""
     sampling = replace(options, predictive="distance", predictive_pairs=3, split=True)
     with Scanner(sampling) as scanner:
@@ -77,14 +79,20 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_a_state_of_other_options_is_refused(options: ScanOptions, saved: Path, other: dict[str, Any]) -> None:
-    with Scanner(replace(options, **other)) as scanner, pytest.raises(StateError, match="another run: its"):
+def test_a_state_of_other_options_is_refused(
+    options: ScanOptions, saved: Path, other: dict[str, Any]
+) -> None:
+    with (
+        Scanner(replace(options, **other)) as scanner,
+        pytest.raises(StateError, match="another run: its"),
+    ):
         load_state(saved, scanner)
 
 
 @pytest.mark.loads_anew
 @pytest.mark.parametrize(
-    ("part", "words"), [("weights", "the model's weights differ"), ("tokenizer", "the model's tokenizer differ")]
+    ("part", "words"),
+    [("weights", "the model's weights differ"), ("tokenizer", "the model's tokenizer differ")],
 )
 def test_a_state_of_another_model_under_the_same_name_is_refused(
     toy: str, options: ScanOptions, tmp_path: Path, part: str, words: str
@@ -102,7 +110,10 @@ def test_a_state_of_another_model_under_the_same_name_is_refused(
         save_file(weights, changed, {"format": "pt"})
     else:
         changed.write_text(changed.read_text().replace('"lowercase": true', '"lowercase": false'))
-    with Scanner(here) as scanner, pytest.raises(StateError, match=f"begun with another model, .*: {words}"):
+    with (
+        Scanner(here) as scanner,
+        pytest.raises(StateError, match=f"begun with another model, .*: {words}"),
+    ):
         load_state(path, scanner)
 
 
@@ -111,7 +122,11 @@ def test_a_state_of_another_layout_is_refused(options: ScanOptions, saved: Path)
     whole = saved.read_bytes()
     about = json.loads(str(np.load(saved)["about"]))
     changes: list[tuple[str, Callable[[Any], Any], str]] = [
-        ("about", lambda _: np.array(json.dumps({**about, "format": 1})), "written by another version of attnscan"),
+        (
+            "about",
+            lambda _: np.array(json.dumps({**about, "format": 1})),
+            "written by another version of attnscan",
+        ),
         ("scored.sums.every_key.n", lambda n: n[:-1], "not a valid state file"),
         ("scored.sums.every_key.n", lambda n: n * np.nan, "not a valid state file"),
     ]
@@ -132,9 +147,9 @@ def test_the_sample_does_not_depend_on_order() -> None:
     options = ScanOptions(predictive_pairs=4)
 
     def drawn(pairs: list[Pair], seed: int = 0) -> set[Pair]:
-        seen = Seen()
+        seen = ScanProgress()
         for pair in pairs:
-            seen = seen.and_then(Record(pair, ""), replace(options, seed=seed))
+            seen = seen.add(Record(pair, ""), replace(options, seed=seed))
         return {pair for _, _, pair in seen.sample}
 
     assert drawn(PAIRS) == drawn(PAIRS[::-1]) == drawn(PAIRS * 2)
@@ -142,11 +157,13 @@ def test_the_sample_does_not_depend_on_order() -> None:
 
 
 def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
-    first, later = (("hash", place, Pair("the cat")) for place in (Place("a.tsv", 4, "x"), Place("b.tsv", 2)))
+    first, later = (
+        ("hash", place, Pair("the cat")) for place in (Place("a.tsv", 4, "x"), Place("b.tsv", 2))
+    )
     assert draw_sample([first, later], 5) == draw_sample([later, first], 5) == (first,)
     records = [Record(pair, "", place=place) for _, place, pair in (first, later)]
     for some in (records, records[::-1]):
-        seen = Seen()
+        seen = ScanProgress()
         for record in some:
-            seen = seen.and_then(record, ScanOptions())
+            seen = seen.add(record, ScanOptions())
         assert [place for _, place, _ in seen.sample] == [first[1]]

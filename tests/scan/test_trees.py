@@ -18,7 +18,12 @@ from attnscan.inputs.sentence import Sentence
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax
 from attnscan.results.terms import Head
 
-PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
+PLAN = {
+    (0, 0): "articles to nouns",
+    (0, 1): "previous-word",
+    (1, 0): "next-word",
+    (1, 2): "delimiter",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +48,15 @@ def at(result: Syntax, relation: str, direction: str) -> int:
 def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
     det = at(result, "det", HEAD)
     place = (0, 0, det)
-    assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
+    assert (
+        result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
+    )
     assert result.rule_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
     assert result.statements[Head(0, 0)] == "determiner → its noun"
-    assert result.head_columns(Head(0, 0))["syntax_label"] == "det dep->head" and result.letter(Head(0, 0)) == "F"
+    assert (
+        result.head_columns(Head(0, 0))["syntax_label"] == "det dep->head"
+        and result.letter(Head(0, 0)) == "F"
+    )
 
 
 def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
@@ -64,10 +74,17 @@ def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
     """Of `previous-word` all rows are known: the word before; of the first word, all others are equal."""
     records = [record.pair.sentences[0] for record in read_pairs([planted])]
     heads = [sentence.tags["head"] for sentence in records]
-    pairs = [(word, head) for of in heads for word, head in enumerate(of) if head is not None and word != len(of) - 1]
+    pairs = [
+        (word, head)
+        for of in heads
+        for word, head in enumerate(of)
+        if head is not None and word != len(of) - 1
+    ]
     everything = at(result, "all", HEAD)
     assert result.n[everything] == len(pairs) and result.met[everything] == len(records) == 288
-    assert result.accuracy[0, 1, everything] == pytest.approx(np.mean([head == abs(word - 1) for word, head in pairs]))
+    assert result.accuracy[0, 1, everything] == pytest.approx(
+        np.mean([head == abs(word - 1) for word, head in pairs])
+    )
     assert (result.words, result.wordless, result.clusters) == (sum(len(of) for of in heads), 0, 24)
     assert result.chance[0, 0, everything] == pytest.approx(
         np.mean([1 / len(of) for of in heads for _ in of[2:]]), abs=0.01
@@ -76,7 +93,13 @@ def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
 
 def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str) -> None:
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=21, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=32)
+    config = BertConfig(
+        vocab_size=21,
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=32,
+    )
     BertModel(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(toy).save_pretrained(tmp_path)
     random = attnscan.syntax(planted, model=str(tmp_path))
@@ -86,7 +109,9 @@ def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str)
 def assert_equal(one: Syntax, other: Syntax) -> None:
     assert (one.rows, one.clusters, one.words) == (other.rows, other.clusters, other.words)
     for name in ("accuracy", "weight", "chance", "gain", "se", "p_holm", "uuas"):
-        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9, err_msg=name)
+        assert_allclose(
+            getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9, err_msg=name
+        )
     for name in ("n", "met", "rule", "rule_accuracy"):
         assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert replace(one.signature, fingerprint=None) == replace(other.signature, fingerprint=None)
@@ -100,12 +125,16 @@ def halved(planted: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     plain = [block for block in blocks if "amod" not in block]
     assert 0 < len(plain) < len(blocks)
     for name, some in (("a", plain), ("b", [block for block in blocks if "amod" in block])):
-        (directory / f"{name}.conllu").write_text("".join(f"# newdoc{block}" for block in some), encoding="utf-8")
+        (directory / f"{name}.conllu").write_text(
+            "".join(f"# newdoc{block}" for block in some), encoding="utf-8"
+        )
     return str(directory / "a.conllu"), str(directory / "b.conllu")
 
 
 @pytest.mark.filterwarnings("ignore:.* sentences are few")
-def test_a_state_takes_more_treebanks(result: Syntax, toy: str, halved: tuple[str, str], tmp_path: Path) -> None:
+def test_a_state_takes_more_treebanks(
+    result: Syntax, toy: str, halved: tuple[str, str], tmp_path: Path
+) -> None:
     state = tmp_path / "state"
     first = attnscan.syntax(halved[0], model=toy, state=state)
     assert first.sentences == 96
@@ -144,8 +173,14 @@ def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_
 class TestRefusals:
     def test_sentences_without_trees(self, toy: str, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("The cat sat.\n", encoding="utf-8")
-        for treebank in (tmp_path / "a.txt", ["the cat sat ."], [Sentence("the cat", [(0, 3)], {"upos": ["DET"]})]):
-            with pytest.raises(InputError, match=r"a sentence without a tree; name a treebank in CoNLL-U"):
+        for treebank in (
+            tmp_path / "a.txt",
+            ["the cat sat ."],
+            [Sentence("the cat", [(0, 3)], {"upos": ["DET"]})],
+        ):
+            with pytest.raises(
+                InputError, match=r"a sentence without a tree; name a treebank in CoNLL-U"
+            ):
                 attnscan.syntax(treebank, model=toy)
 
     def test_no_sentence(self, toy: str, tmp_path: Path) -> None:

@@ -13,7 +13,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.intervals import half_width
-from attnscan.scoring.blocks import FEWEST_BLOCKS, MOST_BLOCKS, ROOM, Blocks, added, error, ratio, residuals
+from attnscan.scoring.blocks import (
+    FEWEST_BLOCKS,
+    MOST_BLOCKS,
+    ROOM,
+    PairSums,
+    added,
+    error,
+    ratio,
+    residuals,
+)
 
 COUNT = 100
 KEYS = [Pair(f"pair {i}").key for i in range(COUNT)]
@@ -25,8 +34,10 @@ PAIRS = st.lists(st.tuples(st.floats(0, 5), st.integers(0, 9)), min_size=1, max_
 """Of each pair its S / n, and its n."""
 
 
-def _of(which: list[int], most: int) -> Blocks:
-    return Blocks.of([KEYS[i] for i in which], {name: values[which] for name, values in SUMS.items()}, most)
+def _of(which: list[int], most: int) -> PairSums:
+    return PairSums.of(
+        [KEYS[i] for i in which], {name: values[which] for name, values in SUMS.items()}, most
+    )
 
 
 @pytest.mark.parametrize("most", [512, 100, 99, 16, 1])
@@ -36,8 +47,15 @@ def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most:
     shuffled = np.random.default_rng(1).permutation(COUNT).tolist()
     for size in (1, 7, 33):
         for order in (list(range(COUNT)), shuffled):
-            parts = [pickle.loads(pickle.dumps(_of(order[i : i + size], most))) for i in range(0, COUNT, size)]
-            for total in (reduce(add, parts), reduce(add, parts[::-1]), parts[0] + reduce(add, parts[1:])):
+            parts = [
+                pickle.loads(pickle.dumps(_of(order[i : i + size], most)))
+                for i in range(0, COUNT, size)
+            ]
+            for total in (
+                reduce(add, parts),
+                reduce(add, parts[::-1]),
+                parts[0] + reduce(add, parts[1:]),
+            ):
                 assert total.bits == whole.bits
                 assert_array_equal(total.keys, whole.keys)
                 for name, values in whole.sums.items():
@@ -48,12 +66,14 @@ def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most:
 def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int) -> None:
     sums = _of(list(range(COUNT)), most)
     for number, block in zip(sums.keys.tolist(), sums.sums["on"], strict=True):
-        members = [i for i, key in enumerate(KEYS) if int(key[:16], 16) >> (64 - sums.bits) == number]
+        members = [
+            i for i, key in enumerate(KEYS) if int(key[:16], 16) >> (64 - sums.bits) == number
+        ]
         assert_allclose(block, SUMS["on"][members].sum(0))
 
 
 def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
-    one, other = _of([0, 1], 512), Blocks.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
+    one, other = _of([0, 1], 512), PairSums.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
     for total in (one + other, other + one):
         second = total.keys.tolist().index(int(KEYS[1][:16], 16))
         assert_allclose(total.sums["on"].sum(0), SUMS["on"][:2].sum(0))
@@ -63,9 +83,13 @@ def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
 
 
 def test_models_of_many_heads_keep_fewer_blocks() -> None:
-    sizes = {ROOM // MOST_BLOCKS: MOST_BLOCKS, 2 * ROOM // MOST_BLOCKS: MOST_BLOCKS // 2, ROOM: FEWEST_BLOCKS}
+    sizes = {
+        ROOM // MOST_BLOCKS: MOST_BLOCKS,
+        2 * ROOM // MOST_BLOCKS: MOST_BLOCKS // 2,
+        ROOM: FEWEST_BLOCKS,
+    }
     for size, most in sizes.items():
-        assert Blocks.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
+        assert PairSums.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
     whole = _of(list(range(COUNT)), 512)
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
 
@@ -89,13 +113,20 @@ def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
     of_difference = error(one - other)
     for column in range(4):
         ours, theirs = (
-            Score([Measured(*pair) for pair in zip(weight[:, column], queries[:, column], strict=True)])
+            Score(
+                [
+                    Measured(*pair)
+                    for pair in zip(weight[:, column], queries[:, column], strict=True)
+                ]
+            )
             for weight, queries in ((total, n), (other_total, other_n))
         )
         assert ratio(total, n)[column] == pytest.approx(ours.mean(), nan_ok=True)
         assert of_difference[column] == pytest.approx(ours.se_beside(theirs), nan_ok=True)
     assert np.isnan(of_difference).tolist() == [False, False, True, True]
-    assert (of_difference < np.hypot(error(one), error(other)))[:2].all()  # the pairs are the same: a control
+    assert (of_difference < np.hypot(error(one), error(other)))[
+        :2
+    ].all()  # the pairs are the same: a control
 
 
 @pytest.mark.parametrize("pairs", [2, 5, 20])
@@ -106,4 +137,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
     total = n * (0.4 + rng.normal(0, 0.1, (pairs, 4000)))
     off, se = np.abs(ratio(total, n) - 0.4), error(residuals(total, n))
     assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
-    assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94  # a control: what was claimed before
+    assert (
+        off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)
+    ).mean() < 0.94  # a control: what was claimed before

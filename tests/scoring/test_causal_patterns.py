@@ -20,7 +20,12 @@ from attnscan.errors import OptionError
 from attnscan.scoring.patterns import CAUSAL_PATTERNS
 
 NAMES = [pattern.id for pattern in CAUSAL_PATTERNS]
-TEXTS = ["the cat sat , the dog sat , the the cat ran .", "a mat and a cat and a dog", "the cat ran", "cat"]
+TEXTS = [
+    "the cat sat , the dog sat , the the cat ran .",
+    "a mat and a cat and a dog",
+    "the cat ran",
+    "cat",
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,9 @@ def test_the_planted_induction_circuit_is_found_and_nothing_else(planted: Path) 
     frame = attnscan.heads("random", model=planted).to_frame().set_index("name")
     assert frame["label"].to_dict() == {
         "L0H0": "previous-word",
-        **dict.fromkeys(("L0H1", "L0H2", "L1H1", "L1H2"), "even"),  # of a single sentence, chance of bag-of-words is 1
+        **dict.fromkeys(
+            ("L0H1", "L0H2", "L1H1", "L1H2"), "even"
+        ),  # of a single sentence, chance of bag-of-words is 1
         "L1H0": "induction",
     }
     ranked = attnscan.heads("random", model=planted, pattern="induction").to_frame(["induction"])
@@ -52,7 +59,12 @@ def test_random_sequences_are_drawn_by_the_seed(planted: Path) -> None:
         attnscan.heads("random", model=planted, columns="a")
 
 
-SETTINGS = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 24, "initializer_range": 1.0}
+SETTINGS = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "hidden_size": 24,
+    "initializer_range": 1.0,
+}
 
 
 def model_of(family: str, tokenizer: Any) -> Any:
@@ -77,7 +89,11 @@ def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[int], 
     special = encoded.pop("special_tokens_mask")[0]
     with torch.no_grad():
         weights = model(**encoded, output_attentions=True).attentions
-    return encoded["input_ids"][0].tolist(), (-special).tolist(), torch.cat(weights).double().numpy()
+    return (
+        encoded["input_ids"][0].tolist(),
+        (-special).tolist(),
+        torch.cat(weights).double().numpy(),
+    )
 
 
 def target(name: str, one: Input, i: int) -> list[int]:
@@ -100,7 +116,9 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
         tokens = [tokenizer.decode([number]).strip() for number in ids]
         visible = np.tri(len(ids), dtype=bool) if make is gpt2 else None
         read.append((Written(tokens, sentence).seeing(visible), weights))
-    frame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern=NAMES, special=special).to_frame(NAMES)
+    frame = attnscan.heads(
+        TEXTS, model=model, tokenizer=tokenizer, pattern=NAMES, special=special
+    ).to_frame(NAMES)
     numbers = frame.set_index(["pattern", "layer", "head"])
     for name in NAMES:
         for layer, head in np.ndindex(2, 3):
@@ -108,7 +126,11 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
             for one, weights in read:
                 rows = {name: {i: dict.fromkeys(target(name, one, i), 1.0) for i in one.words}}
                 keys = "in" if name == "first-token" else special
-                sums.append(added([*by_query(one, weights[layer, head].tolist(), rows, keys)[name].values()]))
+                sums.append(
+                    added(
+                        [*by_query(one, weights[layer, head].tolist(), rows, keys)[name].values()]
+                    )
+                )
             score, row = Score(sums), numbers.loc[(name, layer, head)]
             assert row["n"] == score.n > 0
             expected = [score.mean(), score.mean("chance"), score.se]
@@ -132,13 +154,17 @@ def test_transformer_lens_means_the_same(name: str) -> None:
         elif ids[i] == ids[j]:
             matrix[i, j + (name == "induction")] = 1
     expected = (weights * matrix).sum((-1, -2)) / weights.sum((-1, -2))
-    frame = attnscan.heads([text], model=model, tokenizer=tokenizer, pattern=name, special="in").to_frame([name])
+    frame = attnscan.heads(
+        [text], model=model, tokenizer=tokenizer, pattern=name, special="in"
+    ).to_frame([name])
     ours = (frame["score"] * frame["n"] / len(ids)).to_numpy()
     order = frame["layer"] * 3 + frame["head"]
     assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
 
 
-def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> None:
+def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> (
+    None
+):
     model, tokenizer = gpt2()
     for result in (
         attnscan.heads(TEXTS, model=model, tokenizer=tokenizer),
@@ -151,7 +177,9 @@ def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_other
     ranking = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
     assert [*ranking.scores.patterns] == ["induction"]
     with pytest.raises(OptionError, match="there is no pattern 'induction'"):
-        attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross")
+        attnscan.heads(
+            TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross"
+        )
 
 
 def test_a_head_that_looks_at_the_first_token_rests() -> None:
@@ -165,7 +193,9 @@ def test_a_head_that_looks_at_the_first_token_rests() -> None:
         model.wpe.weight.zero_()
         model.wpe.weight[0, 0], model.wpe.weight[0, 1] = 1, -1
         model.h[0].attn.c_attn.weight[0, 24:32] = 5
-    frame: pd.DataFrame = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).to_frame().set_index("name")
+    frame: pd.DataFrame = (
+        attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).to_frame().set_index("name")
+    )
     assert frame.loc["L0H0", "label"] == "first-token"
     assert frame.loc["L0H0", "first-token"] > 0.9
     assert frame.loc["L0H1", "label"] != "first-token"

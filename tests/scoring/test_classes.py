@@ -16,7 +16,7 @@ from written import attend, input_of, random_weights
 
 from attnscan.inputs.batch import WholeWords, collate
 from attnscan.results.scores import CLASSES, COLUMNS
-from attnscan.scoring.blocks import PairSums
+from attnscan.scoring.blocks import SumsByName
 from attnscan.scoring.scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
 
@@ -33,16 +33,30 @@ ran   S O O O U M p P I E
 FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), COLUMNS)
 LETTERS = dict(zip("SMEI=XNP2pU48><O", CLASSES, strict=True))
 VOCABULARY = WholeWords(
-    {"the": 0, "cat": 1, **{f"{'zxy'[i % 3]}w{i}": i for i in range(2, 102)}, "ran": 102, "sat": 103}, "##"
+    {
+        "the": 0,
+        "cat": 1,
+        **{f"{'zxy'[i % 3]}w{i}": i for i in range(2, 102)},
+        "ran": 102,
+        "sat": 103,
+    },
+    "##",
 )
 LAYERS, HEADS = 2, 3
-MOST_OFF = {"on": 2e-5, "even": 1e-5, "special": 2e-5, "even_special": 2e-6}  # by rounding; counts are exact
+MOST_OFF = {
+    "on": 2e-5,
+    "even": 1e-5,
+    "special": 2e-5,
+    "even_special": 2e-6,
+}  # by rounding; counts are exact
 
 
 def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
     batch = collate([input_of(TOY)])
     rows = class_of_cells(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
-    drawn = [[LETTERS[letter] for letter in line.split()[1:]] for line in DRAWN.strip().splitlines()]
+    drawn = [
+        [LETTERS[letter] for letter in line.split()[1:]] for line in DRAWN.strip().splitlines()
+    ]
     assert [[CLASSES[number] for number in row] for row in rows[batch.word[0]]] == drawn
     assert (rows[~batch.word[0]] == len(CLASSES)).all()
 
@@ -51,14 +65,18 @@ def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
 def texts(draw: st.DrawFn) -> list[str]:
     """Up to three inputs of one or two sentences of a small vocabulary, so that words repeat."""
     word = st.sampled_from(["a", "the", "cat", "Cat", "ran", "sat", ".", ","])
-    sentences = st.lists(st.lists(word, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=2)
+    sentences = st.lists(
+        st.lists(word, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=2
+    )
     inputs = draw(st.lists(sentences, min_size=1, max_size=3))
     return ["[CLS] " + " [SEP] ".join(one) + " [SEP]" for one in inputs]
 
 
 @settings(deadline=None, max_examples=draws(40))
 @given(texts(), st.booleans(), st.booleans(), st.integers(1, HEADS))
-def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bool, heads_at_once: int) -> None:
+def test_sums_equal_the_plain_loops(
+    inputs: list[str], special: bool, causal: bool, heads_at_once: int
+) -> None:
     weights = [_weights(text, seed, causal=causal) for seed, text in enumerate(inputs)]
     sums = _scored(inputs, weights, special=special, causal=causal, heads_at_once=heads_at_once)
     for number, (text, matrices) in enumerate(zip(inputs, weights, strict=True)):
@@ -66,15 +84,21 @@ def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bo
             matrix = matrices[place].double().numpy()
             expected = _by_loops(text, matrix, special=special, causal=causal)
             for name, values in expected.items():
-                assert_allclose(sums[name][(number, *place)], values, atol=MOST_OFF.get(name, 0), err_msg=name)
+                assert_allclose(
+                    sums[name][(number, *place)], values, atol=MOST_OFF.get(name, 0), err_msg=name
+                )
 
 
 @pytest.mark.parametrize("queries", [3, 10])
-def test_word_by_word_the_sums_are_those_of_the_input(monkeypatch: pytest.MonkeyPatch, queries: int) -> None:
+def test_word_by_word_the_sums_are_those_of_the_input(
+    monkeypatch: pytest.MonkeyPatch, queries: int
+) -> None:
     """However many queries are measured at a time."""
     weights = [_weights(TOY, 0)]
     monkeypatch.setattr("attnscan.scoring.units.CELLS", queries * 10)
-    whole, words = (_scored([TOY], weights, special=False, by_query=by_query) for by_query in (False, True))
+    whole, words = (
+        _scored([TOY], weights, special=False, by_query=by_query) for by_query in (False, True)
+    )
     assert len(words["n"]) == 7
     for name, values in whole.items():
         assert_allclose(words[name].sum(0), values[0], atol=1e-5)
@@ -82,9 +106,13 @@ def test_word_by_word_the_sums_are_those_of_the_input(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("special", [True, False])
 @pytest.mark.parametrize("by_query", [True, False])
-def test_chance_of_what_is_carried_is_what_even_attention_would_carry(special: bool, by_query: bool) -> None:
+def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
+    special: bool, by_query: bool
+) -> None:
     """Heads that attend evenly have the shares of chance, each by the lengths of its own values."""
-    lengths = torch.tensor(np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32)
+    lengths = torch.tensor(
+        np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32
+    )
     weights = (lengths / lengths.sum(-1, keepdim=True))[:, :, None].expand(-1, -1, 10, -1)
     sums = _scored([TOY], [weights], special=special, by_query=by_query, norms=[lengths])
     linear = [column for column in range(COLUMNS) if column not in (EVEN, SAME_KEYS)]
@@ -104,7 +132,7 @@ def _scored(
     special: bool,
     by_query: bool = False,
     **attention: Any,
-) -> PairSums:
+) -> SumsByName:
     """The sums of one batch."""
     batch = collate([input_of(text) for text in inputs], vocabulary=VOCABULARY)
     scorer = ClassScorer(Units(batch, by_query=by_query), special=special)
@@ -115,9 +143,16 @@ def _scored(
 def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> dict[str, Any]:
     """One head's sums on one input; special tokens stand before, between and behind the words."""
     tokens = text.split()
-    one = Written(tokens, input_of(text).sentence).seeing(np.tri(len(tokens), dtype=bool) if causal else None)
+    one = Written(tokens, input_of(text).sentence).seeing(
+        np.tri(len(tokens), dtype=bool) if causal else None
+    )
     rows = {}
-    on, even, to_special, even_special = np.zeros(COLUMNS), np.zeros(COLUMNS), np.zeros(3), np.zeros(3)
+    on, even, to_special, even_special = (
+        np.zeros(COLUMNS),
+        np.zeros(COLUMNS),
+        np.zeros(3),
+        np.zeros(3),
+    )
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         keys = [j for j in seen if special or one.sentence[j] >= 0]

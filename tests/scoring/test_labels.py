@@ -7,14 +7,29 @@ from numpy.testing import assert_allclose
 from small_results import SCORED
 from truth_of_labels import Means, Unit, add_up
 
-from attnscan.results.scores import CLASSES, COLUMNS, HABITS, RESAMPLINGS, SPECIAL_CLASSES, WORD_CLASSES, Labels
-from attnscan.results.terms import USUAL, Reading, Scored
+from attnscan.results.scores import (
+    CLASSES,
+    COLUMNS,
+    HABITS,
+    RESAMPLINGS,
+    SPECIAL_CLASSES,
+    WORD_CLASSES,
+    Labels,
+)
+from attnscan.results.terms import USUAL, AttentionView, Scored
 from attnscan.scoring import labels as module
-from attnscan.scoring.blocks import KINDS, PAIR_SUMS, PairSums
-from attnscan.scoring.labels import Shares, class_shares, differences, habits_of, labels_of, scores_of
+from attnscan.scoring.blocks import KINDS, PAIR_SUMS, SumsByName
+from attnscan.scoring.labels import (
+    Shares,
+    class_shares,
+    differences,
+    habits_of,
+    labels_of,
+    scores_of,
+)
 
 GRID = LAYERS, HEADS = 3, 4
-SPECIAL_IN = Reading("weight", "in")
+SPECIAL_IN = AttentionView("weight", "in")
 THRESHOLD = 0.25
 Sums = dict[str, np.ndarray]
 
@@ -42,21 +57,41 @@ def _pairs(count: int) -> Sums:
     rng = np.random.default_rng(0)
     shape = (count, *GRID, len(SCORED))
     n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
-    weight = n * (rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED)))).clip(0, 1)
-    parts = {"whole": weight * rng.uniform(1, 2, shape), "itself": weight * rng.uniform(0, 1, shape)}
-    patterns = {"n": n, "pairs": (n > 0).astype(float), "weight": weight, "chance": 0.1 * n, **parts}
+    weight = n * (
+        rng.normal(0.33, 0.25, shape) + rng.normal(0, 0.05, (1, *GRID, len(SCORED)))
+    ).clip(0, 1)
+    parts = {
+        "whole": weight * rng.uniform(1, 2, shape),
+        "itself": weight * rng.uniform(0, 1, shape),
+    }
+    patterns = {
+        "n": n,
+        "pairs": (n > 0).astype(float),
+        "weight": weight,
+        "chance": 0.1 * n,
+        **parts,
+    }
     on = rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)).clip(0, 1)
-    on[:, 0, 0, CLASSES.index("punctuation")] += rng.normal(0.22, 0.2, count).clip(0)  # about the margin
+    on[:, 0, 0, CLASSES.index("punctuation")] += rng.normal(0.22, 0.2, count).clip(
+        0
+    )  # about the margin
     return _sums(rng.integers(6, 20, (count, 1, 1, 1)), on, 0.05, patterns)
 
 
-def _labels(sums: PairSums, reading: Reading = USUAL, scored: tuple[Scored, ...] = SCORED, **how: bool) -> Labels:
-    return labels_of(scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"of_pairs": False, **how})
+def _labels(
+    sums: SumsByName,
+    reading: AttentionView = USUAL,
+    scored: tuple[Scored, ...] = SCORED,
+    **how: bool,
+) -> Labels:
+    return labels_of(
+        scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"of_pairs": False, **how}
+    )
 
 
 @pytest.mark.parametrize("reading", [USUAL, SPECIAL_IN], ids=["out", "in"])
 def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
-    reading: Reading, monkeypatch: pytest.MonkeyPatch
+    reading: AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of each resample the label is worked out anew, as if its pairs were all; habits may lack a test there."""
     count = 60
@@ -67,12 +102,20 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     rng, kept = np.random.default_rng(99), np.zeros(GRID)
     for _ in range(300):
         drawn = rng.integers(count, size=count)
-        kept += _labels({name: values[drawn] for name, values in pairs.items()}, reading).label == found.label
+        kept += (
+            _labels({name: values[drawn] for name, values in pairs.items()}, reading).label
+            == found.label
+        )
     expected = kept / 300
     known = found.label != ""
-    assert known.sum() > 3 and ((expected > 0.2) & (expected < 0.9)).any()  # there is something to be wrong about
+    assert (
+        known.sum() > 3 and ((expected > 0.2) & (expected < 0.9)).any()
+    )  # there is something to be wrong about
     error = np.sqrt(expected * (1 - expected) * (1 / 300 + 1 / RESAMPLINGS))
-    assert found.stays is not None and (np.abs(found.stays - expected)[known] <= 4 * error[known] + 0.005).all()
+    assert (
+        found.stays is not None
+        and (np.abs(found.stays - expected)[known] <= 4 * error[known] + 0.005).all()
+    )
 
 
 def test_too_few_pairs_do_not_tell() -> None:
@@ -81,14 +124,18 @@ def test_too_few_pairs_do_not_tell() -> None:
     assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
 
 
-def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
     assert labels.stays is None and not labels.unsure.any() and labels.follows.any()
 
 
 @pytest.mark.parametrize(("count", "of_pairs"), [(30, True), (1, True), (12, False)])
-def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(count: int, of_pairs: bool) -> None:
+def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
+    count: int, of_pairs: bool
+) -> None:
     """Of one pair, and of the words of one input, there is no error."""
     pairs = _pairs(count)
     shares = class_shares(pairs, scores_of(pairs, SCORED), USUAL, of_pairs=of_pairs)
@@ -107,7 +154,9 @@ def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(count: in
             assert_allclose(chance[head][place], even[:, *head, column].sum() / expected.n)
 
 
-def _planned(plan: dict[tuple[int, int], dict[str, float]], count: int = 40, noise: float = 0.02) -> Sums:
+def _planned(
+    plan: dict[tuple[int, int], dict[str, float]], count: int = 40, noise: float = 0.02
+) -> Sums:
     """Sums of pairs whose heads are alike, but for those of a plan, which give so much to some classes.
 
     All heads have 0.5 in common with an even row and with the other words' mean row, planned ones 0.3 unless planned.
@@ -164,13 +213,20 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
         ({"next": 0.5}, 2, 0.02, True, ""),
     ],
 )
-def test_a_habit_is_beyond_doubt(plan: dict[str, float], count: int, noise: float, of_pairs: bool, habit: str) -> None:
+def test_a_habit_is_beyond_doubt(
+    plan: dict[str, float], count: int, noise: float, of_pairs: bool, habit: str
+) -> None:
     assert _habits(_planned({(0, 0): plan}, count, noise), of_pairs=of_pairs).label[0, 0] == habit
 
 
 def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     labels = _habits(_planned({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06))
-    assert labels.label[0, 0] and labels.unsure[0, 0] and labels.stays is not None and 0 < labels.stays[0, 0] < 0.95
+    assert (
+        labels.label[0, 0]
+        and labels.unsure[0, 0]
+        and labels.stays is not None
+        and 0 < labels.stays[0, 0] < 0.95
+    )
 
 
 def test_heads_that_are_all_alike_have_no_habit_however_far_from_even_attention() -> None:
@@ -179,7 +235,11 @@ def test_heads_that_are_all_alike_have_no_habit_however_far_from_even_attention(
 
 
 def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
-    plan = {(0, 1): {"next": 0.24}, (1, 2): {"itself": 0.21, "next": 0.18}, (2, 0): {"earlier": 0.9}}
+    plan = {
+        (0, 1): {"next": 0.24},
+        (1, 2): {"itself": 0.21, "next": 0.18},
+        (2, 0): {"earlier": 0.9},
+    }
     sums = _planned(plan, 12, 0.05)
     result = _habits(sums).statements
     assert result is not None

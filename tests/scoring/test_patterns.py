@@ -16,7 +16,14 @@ from written import batch_of, translations
 
 from attnscan.cli.app import app
 from attnscan.errors import OptionError
-from attnscan.scoring.cross import CROSS_PATTERNS, UNALIGNED_PATTERNS, aligned, cross_patterns, even, same_place
+from attnscan.scoring.cross import (
+    CROSS_PATTERNS,
+    UNALIGNED_PATTERNS,
+    aligned,
+    cross_patterns,
+    even,
+    same_place,
+)
 from attnscan.scoring.patterns import PATTERNS, cross_sentence, identical, own_pattern, with_own
 
 
@@ -73,7 +80,10 @@ def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
     names, every = with_own(["delimiter", "mine.py:two_back"])
     assert names == ["delimiter", "two-back"]
     assert [each.id for each in every] == [*(ours.id for ours in PATTERNS), "two-back"]
-    assert sorted(path.name for path in file.parent.iterdir() if "cache" not in path.name) == ["beside.py", "mine.py"]
+    assert sorted(path.name for path in file.parent.iterdir() if "cache" not in path.name) == [
+        "beside.py",
+        "mine.py",
+    ]
 
 
 @pytest.mark.usefixtures("file")
@@ -98,7 +108,10 @@ def test_what_names_no_function(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("x = 1\ndef mine(:\n", "SyntaxError in line 2: invalid syntax; see that `python faulty.py` runs"),
+        (
+            "x = 1\ndef mine(:\n",
+            "SyntaxError in line 2: invalid syntax; see that `python faulty.py` runs",
+        ),
         ("\nx = undefined\n", "NameError in line 2: name 'undefined' is not defined"),
         ("raise SystemExit(3)\n", "SystemExit in line 1: 3"),
         ("import no_such_module\n", "ModuleNotFoundError in line 1"),
@@ -125,7 +138,9 @@ def test_commands_score_by_it() -> None:
     many = _table("heads", "--pairs", "pairs.csv", *OFF, *option, "-p", "D")
     assert set(many["pattern"]) == {"two-back", "delimiter"}
     score = many[many["pattern"] == "two-back"].set_index(["layer", "head"])["score"]
-    assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(score.to_dict(), abs=2e-6)
+    assert one.set_index(["layer", "head"])["two-back"].to_dict() == pytest.approx(
+        score.to_dict(), abs=2e-6
+    )
     assert set(_table("explain", "0-2", A, B, *option)["pattern"]) == {"two-back"}
     compared = run("compare", "bundled", "bundled", "--pairs", "pairs.csv", *option, "--csv").stdout
     assert set(pd.read_csv(io.StringIO(compared))["pattern"]) == {"two-back"}
@@ -135,9 +150,18 @@ def test_commands_score_by_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("classify", A, *OFF, "-p", "mine.py:broken"), "the function of pattern 'broken' fails: AttributeError: "),
-        (("profile", A, "-p", "mine.py:broken"), "the function of pattern 'broken' fails: AttributeError: "),
-        (("profile", A, "-p", "next-word"), "--pattern is for patterns of your own, FILE.py:FUNCTION"),
+        (
+            ("classify", A, *OFF, "-p", "mine.py:broken"),
+            "the function of pattern 'broken' fails: AttributeError: ",
+        ),
+        (
+            ("profile", A, "-p", "mine.py:broken"),
+            "the function of pattern 'broken' fails: AttributeError: ",
+        ),
+        (
+            ("profile", A, "-p", "next-word"),
+            "--pattern is for patterns of your own, FILE.py:FUNCTION",
+        ),
     ],
 )
 def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], message: str) -> None:
@@ -148,7 +172,18 @@ def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], message: str) -
 
 def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:
     Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
-    line = ["heads", "--pairs", "pairs.csv", *OFF, *MODEL, "-p", "mine.py:two_back", "--state", "state.json", "--csv"]
+    line = [
+        "heads",
+        "--pairs",
+        "pairs.csv",
+        *OFF,
+        *MODEL,
+        "-p",
+        "mine.py:two_back",
+        "--state",
+        "state.json",
+        "--csv",
+    ]
     first = CliRunner().invoke(app, line)
     assert first.exit_code == 0 and CliRunner().invoke(app, line).stdout == first.stdout
     file.write_text(CODE.replace("== -DISTANCE", "== -1"))
@@ -158,11 +193,16 @@ def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:
     assert again.stderr.endswith("; give the same options, or another --state file\n")
 
 
-@pytest.mark.parametrize(("source", "target"), [(1, 1), (1, 4), (4, 1), (5, 2), (2, 5), (6, 6), (7, 4)])
+@pytest.mark.parametrize(
+    ("source", "target"), [(1, 1), (1, 4), (4, 1), (5, 2), (2, 5), (6, 6), (7, 4)]
+)
 def test_the_same_place_is_the_rounded_one(source: int, target: int) -> None:
     batch = translations((" ".join("a" * source) + " </s>", " ".join("b" * target) + " </s>", ""))
     cells = same_place(batch)[0].nonzero().tolist()
-    places = [math.floor(q * (source - 1) / (target - 1) + 0.5) if target > 1 else 0 for q in range(target)]
+    places = [
+        math.floor(q * (source - 1) / (target - 1) + 0.5) if target > 1 else 0
+        for q in range(target)
+    ]
     assert cells == [[source + 1 + query, place] for query, place in enumerate(places)]
 
 
@@ -185,7 +225,10 @@ def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -
     for pattern in CROSS_PATTERNS:
         assert pattern.target is not None
         cells = (pattern.target(under)[0] > 0) & visible[0]
-        assert cells[5:7].any() == (pattern.id != "before-aligned") and not cells[[0, 1, 2, 3, 4, 7]].any()
+        assert (
+            cells[5:7].any() == (pattern.id != "before-aligned")
+            and not cells[[0, 1, 2, 3, 4, 7]].any()
+        )
         assert bool(cells[:, [0, 3]].any()) == (pattern.id == "delimiter")
 
 
@@ -198,4 +241,8 @@ def test_what_is_told_by_links_needs_links() -> None:
 
 def test_no_two_patterns_share_a_name_or_a_letter() -> None:
     every = {*PATTERNS, *CROSS_PATTERNS}
-    assert len({pattern.id for pattern in every}) == len({pattern.letter for pattern in every}) == len(every)
+    assert (
+        len({pattern.id for pattern in every})
+        == len({pattern.letter for pattern in every})
+        == len(every)
+    )

@@ -21,11 +21,11 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
-from attnscan.results.predictions import Help
+from attnscan.results.predictions import WordDependencies
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.patterns import chosen
 from attnscan.scoring.predictive import (
-    Questions,
+    MaskedQueries,
     help_between_words,
     help_of,
     shares_of_best,
@@ -38,8 +38,12 @@ ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberrie
 VOCABULARY = 50
 
 
-def _help(loaded: LoadedModel, encoded: EncodedInput, measure: HelpMeasure, batch_tokens: int = 4096) -> Help:
-    (found,) = help_between_words(loaded, [Questions(encoded, 32)], measure, batch_tokens=batch_tokens)
+def _help(
+    loaded: LoadedModel, encoded: EncodedInput, measure: HelpMeasure, batch_tokens: int = 4096
+) -> WordDependencies:
+    (found,) = help_between_words(
+        loaded, [MaskedQueries(encoded, 32)], measure, batch_tokens=batch_tokens
+    )
     return found
 
 
@@ -47,14 +51,16 @@ def _read(loaded: LoadedModel, pair: Pair, unit: Unit = "token") -> EncodedInput
     return encode_pair(loaded.tokenizer, pair, unit, loaded.limit, truncate=False)
 
 
-def _matrix(found: Help) -> np.ndarray[Any, Any]:
+def _matrix(found: WordDependencies) -> np.ndarray[Any, Any]:
     """Values among all units, NaN where nothing was measured."""
     matrix = np.full((found.places[-1] + 1,) * 2, np.nan)
     matrix[np.ix_(found.places, found.places)] = found.values
     return matrix
 
 
-def _target(found: Help, encoded: EncodedInput, queries: slice = slice(None)) -> list[list[float]]:
+def _target(
+    found: WordDependencies, encoded: EncodedInput, queries: slice = slice(None)
+) -> list[list[float]]:
     """The pattern's target of an input without padding, of some rows of it."""
     batch = collate([encoded])
     (predictive,) = chosen(["predictive"])
@@ -105,12 +111,17 @@ def _loaded(encoder: Any, whole: Any, mask: int) -> LoadedModel:
 def _of_ids(ids: list[int]) -> EncodedInput:
     """One sentence of tokens with these numbers, the first and the last of them special."""
     words = " ".join("w" for _ in ids[2:])
-    return replace(input_of(f"[CLS] {words} [SEP]"), model_inputs={"input_ids": ids, "attention_mask": [1] * len(ids)})
+    return replace(
+        input_of(f"[CLS] {words} [SEP]"),
+        model_inputs={"input_ids": ids, "attention_mask": [1] * len(ids)},
+    )
 
 
 def _constructed(influence: torch.Tensor) -> tuple[LoadedModel, EncodedInput]:
     encoder = SummingEncoder(influence)
-    return _loaded(encoder, SummingLM(encoder), VOCABULARY - 1), _of_ids(list(range(len(influence))))
+    return _loaded(encoder, SummingLM(encoder), VOCABULARY - 1), _of_ids(
+        list(range(len(influence)))
+    )
 
 
 def _log_p(logit: float) -> float:
@@ -130,7 +141,10 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     assert_allclose([_matrix(found)[place] for place in others], 0, atol=1e-5)
     target = np.array(_target(found, encoded))
     assert target[2, 5] == 1 and 0 < target[2, 3] < 1
-    assert set(np.flatnonzero(target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
+    assert set(np.flatnonzero(target.any(axis=1))) == {
+        2,
+        4,
+    }  # words that depend on nothing are not eligible
 
 
 def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
@@ -159,7 +173,9 @@ def test_help_by_distance_is_that_of_plain_loops(bundled_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize(("measure", "words"), [("distance", "hidden states"), ("cpmi", "log-probabilities")])
+@pytest.mark.parametrize(
+    ("measure", "words"), [("distance", "hidden states"), ("cpmi", "log-probabilities")]
+)
 def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value: float) -> None:
     """They would read as words that nothing helps to predict."""
     influence = torch.zeros(7, 7)
@@ -169,7 +185,9 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
         _help(loaded, encoded, measure)
 
 
-@pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
+@pytest.mark.parametrize(
+    ("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)]
+)
 def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, most: int) -> None:
     words = spread(range(count), most)
     assert len(words) == len(set(words)) <= most
@@ -181,16 +199,26 @@ def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, 
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
     _, short = _constructed(torch.zeros(45, 45))
-    assert "--predictive-words" not in help_of(Questions(short), torch.zeros(2000, 1), "distance").description
-    long = replace(
-        short, **{name: (getattr(short, name) * 100)[:4096] for name in ("tokens", "sentence", "punctuation")}
+    assert (
+        "--predictive-words"
+        not in help_of(MaskedQueries(short), torch.zeros(2000, 1), "distance").description
     )
-    questions = Questions(replace(long, unit=tuple(range(4096))))
+    long = replace(
+        short,
+        **{
+            name: (getattr(short, name) * 100)[:4096]
+            for name in ("tokens", "sentence", "punctuation")
+        },
+    )
+    questions = MaskedQueries(replace(long, unit=tuple(range(4096))))
     assert len(questions.chosen) == 15
     assert len(questions.hidden) * questions.length <= 528 * 1024
     answer = help_of(questions, torch.zeros(2000, 1), "distance")
-    assert answer.values.shape == (len(questions.chosen),) * 2 and "--predictive-words" in answer.description
-    assert len(Questions(questions.encoded, 40).chosen) == 40
+    assert (
+        answer.values.shape == (len(questions.chosen),) * 2
+        and "--predictive-words" in answer.description
+    )
+    assert len(MaskedQueries(questions.encoded, 40).chosen) == 40
 
 
 def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
@@ -200,7 +228,7 @@ def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     assert shares_of_best(matrix, "distance")[1].tolist() == [1, 0, 0]
     # among all units, and their rows alone, it stands where its words do
     _, encoded = _constructed(torch.zeros(6, 6))
-    answer = Help(matrix, shares, (1, 3, 4), "cpmi", "")
+    answer = WordDependencies(matrix, shares, (1, 3, 4), "cpmi", "")
     target = _target(answer, encoded)
     assert target == [[0] * 6, [0, 0, 0, 1, 0.5, 0], [0] * 6, [0] * 6, [0, 1, 0, 0, 0, 0], [0] * 6]
     assert _target(answer, encoded, slice(1, 4)) == target[1:4]
@@ -216,7 +244,9 @@ MASKED_LMS = [family for family in (*TAPPED, *UNTAPPED) if _has_head(family)]
 
 
 @pytest.mark.parametrize("family", MASKED_LMS)
-def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(family: str) -> None:
+def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
+    family: str,
+) -> None:
     torch.manual_seed(0)
     settings = {**TAPPED, **UNTAPPED}[family]
     config = AutoConfig.for_model(family, **settings)
@@ -227,7 +257,9 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
     ids = [2, 10, 20, 30, 40, 3]
     loaded, encoded = _loaded(whole.base_model, whole, 4), _of_ids(ids)
     widths: list[int] = []
-    with whole.register_forward_hook(lambda _module, _arguments, output: widths.append(output.logits.shape[1])):
+    with whole.register_forward_hook(
+        lambda _module, _arguments, output: widths.append(output.logits.shape[1])
+    ):
         found = _help(loaded, encoded, "cpmi", batch_tokens=12)
     assert max(widths) == 4  # two sequences at once, at most two hidden words in each
 
@@ -239,7 +271,9 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
         return float(logits[0, at].log_softmax(-1)[ids[at]])
 
     for query, key in ((1, 2), (2, 1), (4, 1), (1, 4)):
-        assert _matrix(found)[query, key] == pytest.approx(log_p(query, query) - log_p(query, query, key), abs=1e-4)
+        assert _matrix(found)[query, key] == pytest.approx(
+            log_p(query, query) - log_p(query, query, key), abs=1e-4
+        )
     assert not whole.base_model._forward_hooks
 
 
@@ -256,23 +290,34 @@ MANY = [
 
 
 @pytest.fixture(scope="module", params=["bundled", "models/minilm-l6-mlm"])
-def single_answers(shared: Path, request: pytest.FixtureRequest) -> tuple[LoadedModel, HelpMeasure, list[Help]]:
+def single_answers(
+    shared: Path, request: pytest.FixtureRequest
+) -> tuple[LoadedModel, HelpMeasure, list[WordDependencies]]:
     """A model, how it is asked, and what it says of each of MANY by itself."""
-    loaded = load(choose(request.param if request.param == "bundled" else str(shared / request.param)))
+    loaded = load(
+        choose(request.param if request.param == "bundled" else str(shared / request.param))
+    )
     measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
     return loaded, measure, [_help(loaded, _read(loaded, pair), measure) for pair in MANY]
 
 
 @pytest.mark.parametrize(("batch_tokens", "threads_taken"), [(30, 1), (5000, 1), (30, 2)])
 def test_inputs_asked_together_are_answered_as_each_by_itself(
-    single_answers: tuple[LoadedModel, HelpMeasure, list[Help]], threads: Any, batch_tokens: int, threads_taken: int
+    single_answers: tuple[LoadedModel, HelpMeasure, list[WordDependencies]],
+    threads: Any,
+    batch_tokens: int,
+    threads_taken: int,
 ) -> None:
     loaded, measure, alone = single_answers
-    inputs = [Questions(_read(loaded, pair), 32) for pair in MANY]
+    inputs = [MaskedQueries(_read(loaded, pair), 32) for pair in MANY]
     threads(threads_taken)
     reports: list[tuple[int, int]] = []
     found = help_between_words(
-        loaded, inputs, measure, batch_tokens=batch_tokens, tell=lambda *counts: reports.append(counts)
+        loaded,
+        inputs,
+        measure,
+        batch_tokens=batch_tokens,
+        tell=lambda *counts: reports.append(counts),
     )
     for result, expected in zip(found, alone, strict=True):
         assert_allclose(result.values, expected.values, atol=1e-4)
@@ -292,13 +337,20 @@ def _sample(lengths: list[int]) -> list[EncodedInput]:
 
 @pytest.mark.parametrize("measure", ["cpmi", "distance"])
 @pytest.mark.parametrize("scored_tokens", [0, 3_000, 10_000, 10**6])
-def test_asking_about_many_pairs_keeps_to_its_budget(measure: HelpMeasure, scored_tokens: int) -> None:
+def test_asking_about_many_pairs_keeps_to_its_budget(
+    measure: HelpMeasure, scored_tokens: int
+) -> None:
     inputs = _sample([3, 40, 12, 1, 300, 7, 25])
     sample = within_budget(inputs, ["5" * 8] * 7, measure, scored_tokens=scored_tokens)
     costs = [len(questions.hidden) * questions.length for questions in sample]
     assert 0 < sum(costs) <= max(4096, 2 * scored_tokens)
-    left_out = [encoded for encoded in inputs if encoded not in [questions.encoded for questions in sample]]
-    assert left_out == [encoded for encoded in inputs if len(Questions(encoded).hidden) == 0] or scored_tokens < 10**6
+    left_out = [
+        encoded for encoded in inputs if encoded not in [questions.encoded for questions in sample]
+    ]
+    assert (
+        left_out == [encoded for encoded in inputs if len(MaskedQueries(encoded).hidden) == 0]
+        or scored_tokens < 10**6
+    )
     order = [inputs.index(questions.encoded) for questions in sample]
     assert order == sorted(order)
 
@@ -312,7 +364,10 @@ def test_by_the_masked_lm_head_eight_neighbours_of_a_pair_are_asked_about() -> N
     assert len(sample[0].hidden) == 8 + 28
     known = help_of(sample[0], torch.zeros(100), "cpmi")
     assert len(known.places) == 8
-    assert known.description == "predictive: nats by the masked-LM head, 8 of 30 words, 36 hidden sequences."
+    assert (
+        known.description
+        == "predictive: nats by the masked-LM head, 8 of 30 words, 36 hidden sequences."
+    )
 
 
 def test_by_distance_pairs_are_asked_about_in_whole_where_they_fit() -> None:

@@ -35,7 +35,9 @@ def sentence(heads: Sequence[int | None], relations: str, parts: str) -> Sentenc
 
 CAT = sentence([1, 2, None, 2], "det nsubj root punct", "DET NOUN VERB PUNCT")
 BIG = sentence(
-    [2, 2, 3, None, 6, 6, 3, 3], "det nmod:poss nsubj root det det obj punct", "DET NOUN NOUN VERB DET DET NOUN PUNCT"
+    [2, 2, 3, None, 6, 6, 3, 3],
+    "det nmod:poss nsubj root det det obj punct",
+    "DET NOUN NOUN VERB DET DET NOUN PUNCT",
 )
 ONE = sentence([None], "root", "VERB")
 SENTENCES = [CAT, BIG, ONE, sentence([None, 0, 1], "root obj det", "VERB NOUN DET")]
@@ -56,9 +58,14 @@ def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> No
     ]
     assert (Row("det", DEPENDENT), 6, (4, 5)) in items_of(BIG)
     names = {item.row.relation for item in items_of(BIG, subtypes=True)}
-    assert {"nmod", "nmod:poss"} <= names and "nmod:poss" not in {item.row.relation for item in items_of(BIG)}
+    assert {"nmod", "nmod:poss"} <= names and "nmod:poss" not in {
+        item.row.relation for item in items_of(BIG)
+    }
     causal = items_of(CAT, causal=True)
-    assert all(target < query for _, query, targets in causal for target in targets) and len(causal) == 5
+    assert (
+        all(target < query for _, query, targets in causal for target in targets)
+        and len(causal) == 5
+    )
 
 
 def encoded(known: Sentence, place: int) -> EncodedInput:
@@ -121,7 +128,10 @@ def by_loops(
     for one, whole, half in zip(inputs, weights, halves, strict=True):
         tags: Any = one.known_pair.sentences[0].tags
         count = max(one.words) + 1  # of words with a piece: the one without stands last
-        pieces = [[token for token, word in enumerate(one.words) if word == number] for number in range(count)]
+        pieces = [
+            [token for token, word in enumerate(one.words) if word == number]
+            for number in range(count)
+        ]
         items = [
             (rows_of(ours).index(row), query, [word for word in targets if word < count])
             for row, query, targets in items_of(one.known_pair.sentences[0])
@@ -145,7 +155,9 @@ def by_loops(
 
 
 def rows_of(sums: RelationSums) -> tuple[Row, ...]:
-    return ordered(Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|"))
+    return ordered(
+        Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|")
+    )
 
 
 def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
@@ -153,7 +165,9 @@ def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
     known = sums["documents" if name in ("n", "hits", "rules") else "whole"].sums
     if name in known:
         return known[name][0]
-    return np.stack([known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in rows_of(sums)])
+    return np.stack(
+        [known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in rows_of(sums)]
+    )
 
 
 @pytest.mark.parametrize("among", [False, True])
@@ -173,7 +187,10 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
     """It is what a head would have that gives each key as much as its vector is long."""
     lengths = [torch.rand(LAYERS, HEADS, len(one.tokens)) * 3 + 0.1 for one in INPUTS]
-    even = [norms[:, :, None].expand(-1, -1, norms.shape[-1], -1) / norms.sum(-1)[..., None, None] for norms in lengths]
+    even = [
+        norms[:, :, None].expand(-1, -1, norms.shape[-1], -1) / norms.sum(-1)[..., None, None]
+        for norms in lengths
+    ]
     ours = scored(INPUTS, weights_of(INPUTS), HALVES, among=among, lengths=lengths)
     expected = scored(INPUTS, even, HALVES, among=among)
     assert_allclose(_stacked(ours, "chance"), _stacked(expected, "weight"), atol=1e-5)
@@ -187,7 +204,10 @@ def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bo
 def test_batches_and_their_order_change_nothing() -> None:
     weights = weights_of(INPUTS)
     together = scored(INPUTS, weights, HALVES)
-    alone = [scored([one], [tensor], [side]) for one, tensor, side in zip(INPUTS, weights, HALVES, strict=True)]
+    alone = [
+        scored([one], [tensor], [side])
+        for one, tensor, side in zip(INPUTS, weights, HALVES, strict=True)
+    ]
     assert len({rows_of(each) for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = reduce(added, [alone[number] for number in order])
@@ -205,7 +225,10 @@ def sums_with(**changed: Any) -> RelationSums:
         kind: replace(
             blocks,
             sums={
-                name: np.array(np.broadcast_to(changed.get(name.partition("|")[0], values), values.shape), dtype=float)
+                name: np.array(
+                    np.broadcast_to(changed.get(name.partition("|")[0], values), values.shape),
+                    dtype=float,
+                )
                 for name, values in blocks.sums.items()
             },
         )
@@ -222,13 +245,28 @@ def sums_with(**changed: Any) -> RelationSums:
             1 + 3,
         ),
         # of equally good ones that before the query, then the nearest, and a distance before a part of speech
-        ([(0, "3 behind", 4), (0, "3 before", 4), (1, "3 before", 2), (1, "3 behind", 2)], "3 before", 4 + 2),
+        (
+            [(0, "3 behind", 4), (0, "3 before", 4), (1, "3 before", 2), (1, "3 behind", 2)],
+            "3 before",
+            4 + 2,
+        ),
         ([(0, "3 behind", 4), (0, "2 before", 4), (1, "2 before", 2)], "2 before", 4 + 2),
         ([(0, "10 behind", 5), (1, "10 behind", 5)], "10 behind", 10),
-        ([(0, "10 behind", 5), (0, "NOUN behind", 6), (1, "10 behind", 5), (1, "NOUN behind", 6)], "NOUN behind", 12),
+        (
+            [
+                (0, "10 behind", 5),
+                (0, "NOUN behind", 6),
+                (1, "10 behind", 5),
+                (1, "NOUN behind", 6),
+            ],
+            "NOUN behind",
+            12,
+        ),
     ],
 )
-def test_the_rule_is_chosen_on_the_other_half(counts: list[tuple[int, str, int]], expected: str, right: int) -> None:
+def test_the_rule_is_chosen_on_the_other_half(
+    counts: list[tuple[int, str, int]], expected: str, right: int
+) -> None:
     rules = np.zeros((2, len(RULES)))
     for half, rule, count in counts:
         rules[half, RULES.index(rule)] = count

@@ -28,7 +28,9 @@ WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 @st.composite
 def written_inputs(draw: st.DrawFn) -> str:
     """One or two sentences of a small vocabulary, so that words repeat."""
-    sentences = draw(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=2))
+    sentences = draw(
+        st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=2)
+    )
     return " ".join(["[CLS]", *(word for sentence in sentences for word in [*sentence, "[SEP]"])])
 
 
@@ -40,7 +42,12 @@ def _weights(text: str, seed: int, *, causal: bool = False) -> torch.Tensor:
 
 
 def _scored(
-    texts: list[str], weights: list[torch.Tensor], *, unit: Unit = "token", by_query: bool = False, **attention: Any
+    texts: list[str],
+    weights: list[torch.Tensor],
+    *,
+    unit: Unit = "token",
+    by_query: bool = False,
+    **attention: Any,
 ) -> Scorer:
     """A scorer that has seen the attention of one batch."""
     batch = collate([input_of(text, unit) for text in texts])
@@ -55,7 +62,9 @@ def _scores(scorer: Scorer) -> Scores:
 
 @settings(deadline=None, max_examples=draws(60))
 @given(st.lists(written_inputs(), min_size=1, max_size=4), st.booleans())
-@example(texts=["[CLS] The cat , the s Ġcat [SEP] ▁cat ##s , a [SEP]", "[CLS] [SEP] [SEP]"], causal=False)
+@example(
+    texts=["[CLS] The cat , the s Ġcat [SEP] ▁cat ##s , a [SEP]", "[CLS] [SEP] [SEP]"], causal=False
+)
 def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     """In a causal model too, whose targets, eligible queries and even spreads are those that can be seen.
 
@@ -65,11 +74,22 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     weights = [_weights(text, seed, causal=causal) for seed, text in enumerate(texts)]
     visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
     scores = _scores(_scored(texts, weights, causal=causal))
-    inputs = [Written([t.lstrip("Ġ▁") for t in text.split()], input_of(text).sentence) for text in texts]
+    inputs = [
+        Written([t.lstrip("Ġ▁") for t in text.split()], input_of(text).sentence) for text in texts
+    ]
     for head in scores.grid:
-        check_head(scores, head, inputs, [matrix[head.place].double().numpy() for matrix in weights], visible=visible)
+        check_head(
+            scores,
+            head,
+            inputs,
+            [matrix[head.place].double().numpy() for matrix in weights],
+            visible=visible,
+        )
     predictive = scores.patterns.index("predictive")
-    assert np.isnan(scores.every_key.score[..., predictive]).all() and not scores.every_key.n[..., predictive].any()
+    assert (
+        np.isnan(scores.every_key.score[..., predictive]).all()
+        and not scores.every_key.n[..., predictive].any()
+    )
 
 
 @settings(deadline=None, max_examples=draws(30))
@@ -79,8 +99,14 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
 ) -> None:
     """Heads that attend evenly have the score of chance, each by the lengths of its own values."""
     widths, rng = [len(text.split()) for text in texts], np.random.default_rng(seed)
-    lengths = [torch.tensor(rng.gamma(1, 1, (LAYERS, HEADS, width)) + 0.01, dtype=torch.float32) for width in widths]
-    even = [torch.ones(LAYERS, HEADS, width, width).tril(diagonal=0 if causal else width) for width in widths]
+    lengths = [
+        torch.tensor(rng.gamma(1, 1, (LAYERS, HEADS, width)) + 0.01, dtype=torch.float32)
+        for width in widths
+    ]
+    even = [
+        torch.ones(LAYERS, HEADS, width, width).tril(diagonal=0 if causal else width)
+        for width in widths
+    ]
     carried = [matrix * norms[:, :, None] for matrix, norms in zip(even, lengths, strict=True)]
     weights = [matrix / matrix.sum(-1, keepdim=True) for matrix in carried]
     scores = _scores(_scored(texts, weights, causal=causal, norms=lengths))
@@ -105,13 +131,18 @@ def test_padding_and_the_inputs_beside_it_change_no_inputs_sums(texts: list[str]
 
 @settings(deadline=None, max_examples=draws(30))
 @given(written_inputs(), st.booleans())
-def test_queries_by_themselves_and_blocks_of_any_size_add_up_to_their_input(text: str, causal: bool) -> None:
+def test_queries_by_themselves_and_blocks_of_any_size_add_up_to_their_input(
+    text: str, causal: bool
+) -> None:
     weights = [_weights(text, 3, causal=causal)]
-    whole, scorer = (_scored([text], weights, causal=causal, by_query=by_query) for by_query in (False, True))
+    whole, scorer = (
+        _scored([text], weights, causal=causal, by_query=by_query) for by_query in (False, True)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnscan.scoring.units.CELLS", 3 * 7)  # about three queries at a time
         parts = [
-            _scored([text], weights, heads_at_once=2, causal=causal, by_query=by_query) for by_query in (False, True)
+            _scored([text], weights, heads_at_once=2, causal=causal, by_query=by_query)
+            for by_query in (False, True)
         ]
         for name, values in whole.sums().items():
             for other in (scorer, *parts):
@@ -121,7 +152,12 @@ def test_queries_by_themselves_and_blocks_of_any_size_add_up_to_their_input(text
 
 
 def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
-    rows = [[0.2, 0.2, 0.2, 0.2, 0.2], [0.0, 0.1, 0.3, 0.5, 0.1], [0, 0.6, 0.1, 0.1, 0.2], [0, 0.2, 0.3, 0.3, 0.2]]
+    rows = [
+        [0.2, 0.2, 0.2, 0.2, 0.2],
+        [0.0, 0.1, 0.3, 0.5, 0.1],
+        [0, 0.6, 0.1, 0.1, 0.2],
+        [0, 0.2, 0.3, 0.3, 0.2],
+    ]
     weights = torch.tensor([*rows, rows[0]])[None, None]
     table = _scores(_scored(["[CLS] big straw ##berries [SEP]"], [weights], unit="word")).every_key
     assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries
@@ -129,8 +165,12 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     assert table.chance[0, 0, 0] == pytest.approx(2 / 5)  # two of five tokens
 
 
-@pytest.mark.parametrize(("resting", "n", "score"), [("straw ##berries", 1, 0.7), ("straw", 2, (0.6 / 2 + 0.7) / 2)])
-def test_a_word_counts_if_one_of_its_pieces_carries_something(resting: str, n: int, score: float) -> None:
+@pytest.mark.parametrize(
+    ("resting", "n", "score"), [("straw ##berries", 1, 0.7), ("straw", 2, (0.6 / 2 + 0.7) / 2)]
+)
+def test_a_word_counts_if_one_of_its_pieces_carries_something(
+    resting: str, n: int, score: float
+) -> None:
     text = "[CLS] big straw ##berries cat [SEP]"
     weights = torch.full((6, 6), 1 / 6)
     weights[2] = weights[3] = torch.tensor([0, 0.6, 0.1, 0.1, 0, 0.2])

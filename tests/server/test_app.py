@@ -48,7 +48,13 @@ def _sent(port: int, data: bytes) -> socket.socket:
 
 
 def _request(port: int, body: bytes, length: int) -> bytes:
-    lines = f"POST /{TOKEN}/answer HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Content-Length: {length}", "", ""
+    lines = (
+        f"POST /{TOKEN}/answer HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Content-Length: {length}",
+        "",
+        "",
+    )
     return "\r\n".join(lines).encode() + body
 
 
@@ -70,7 +76,9 @@ def test_the_server_is_on_this_machine_alone() -> None:
 
 def test_many_questions_at_once_are_all_answered(port: int) -> None:
     with ThreadPoolExecutor(20) as pool:
-        answers = pool.map(lambda number: fetched(port, "answer", body_of(a=f"cat {number}")), range(40))
+        answers = pool.map(
+            lambda number: fetched(port, "answer", body_of(a=f"cat {number}")), range(40)
+        )
         assert [answer.status_code for answer in answers] == [200] * 40
 
 
@@ -83,7 +91,9 @@ def test_many_questions_at_once_are_all_answered(port: int) -> None:
     ],
     ids=lambda sent: repr(sent[:20]),
 )
-def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_http_is_refused_in_silence(
+    port: int, sent: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
     answer = b""
     with suppress(ConnectionError), _sent(port, sent) as client:  # closed before all was read
         while piece := client.recv(1 << 16):
@@ -107,24 +117,50 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
 
 def test_a_page_of_ours_is_answered_and_saved_and_has_numbers_of_heads(app: Starlette) -> None:
     page = call(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
-    assert page.status_code == 200 and b"<html" in page.content and page.headers["content-type"].startswith("text/html")
+    assert (
+        page.status_code == 200
+        and b"<html" in page.content
+        and page.headers["content-type"].startswith("text/html")
+    )
     answer = call(app, f"/{TOKEN}/answer", body_of(), OURS)
-    assert answer.status_code == 200 and answer.json()["id"] and answer.headers["content-type"] == "application/json"
+    assert (
+        answer.status_code == 200
+        and answer.json()["id"]
+        and answer.headers["content-type"] == "application/json"
+    )
     assert call(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status_code == 200
     saved = call(app, f"/{TOKEN}/page/{answer.json()['id']}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
-    statuses = [call(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code for head in ("0-2", "6-0")]
+    statuses = [
+        call(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code
+        for head in ("0-2", "6-0")
+    ]
     assert statuses == [200, 422]
 
 
-NAMED = f"evil.example:{PORT}", f"0.0.0.0:{PORT}", f"127.0.0.1.evil.example:{PORT}", f"evil.example@{HOST}", "", None
-ORIGINS = "null", "http://evil.example", f"https://{HOST}", "http://127.0.0.1", f"http://localhost:{PORT}"
+NAMED = (
+    f"evil.example:{PORT}",
+    f"0.0.0.0:{PORT}",
+    f"127.0.0.1.evil.example:{PORT}",
+    f"evil.example@{HOST}",
+    "",
+    None,
+)
+ORIGINS = (
+    "null",
+    "http://evil.example",
+    f"https://{HOST}",
+    "http://127.0.0.1",
+    f"http://localhost:{PORT}",
+)
 
 
 @pytest.mark.parametrize(
     ("headers", "host", "status"),
     [
-        *(([], host, 400) for host in NAMED),  # DNS rebinding: a name of the attacker's that leads here
+        *(
+            ([], host, 400) for host in NAMED
+        ),  # DNS rebinding: a name of the attacker's that leads here
         *(([("origin", origin)], HOST, 403) for origin in ORIGINS),
         ([("origin", f"http://{HOST}"), ("origin", "http://evil.example")], HOST, 403),
         *(
@@ -133,7 +169,9 @@ ORIGINS = "null", "http://evil.example", f"https://{HOST}", "http://127.0.0.1", 
         ),
     ],
 )
-def test_other_hosts_and_other_pages_are_refused(app: Starlette, headers: Any, host: str | None, status: int) -> None:
+def test_other_hosts_and_other_pages_are_refused(
+    app: Starlette, headers: Any, host: str | None, status: int
+) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         refused = call(app, path, body, headers, host)
         assert refused.status_code == status and b"<html" not in refused.content
@@ -141,9 +179,17 @@ def test_other_hosts_and_other_pages_are_refused(app: Starlette, headers: Any, h
 
 def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> None:
     """A page elsewhere that knows the address can open it in a tab, which it can neither read nor frame."""
-    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    link = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+    }
     assert call(app, f"/{TOKEN}/", headers=link.items()).status_code == 200
-    for name, value in (("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "iframe"), ("sec-fetch-dest", "script")):
+    for name, value in (
+        ("sec-fetch-mode", "no-cors"),
+        ("sec-fetch-dest", "iframe"),
+        ("sec-fetch-dest", "script"),
+    ):
         assert call(app, f"/{TOKEN}/", headers=(link | {name: value}).items()).status_code == 403
     assert call(app, f"/{TOKEN}/answer", body_of(), link.items()).status_code == 403
 
@@ -151,12 +197,25 @@ def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> Non
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "//", f"/{TOKEN[:-1]}/", f"/{TOKEN}x/", f"/{TOKEN.upper()}/", f"//{TOKEN}/", f"/x/{TOKEN}/"),
+        *(
+            "/",
+            "//",
+            f"/{TOKEN[:-1]}/",
+            f"/{TOKEN}x/",
+            f"/{TOKEN.upper()}/",
+            f"//{TOKEN}/",
+            f"/x/{TOKEN}/",
+        ),
         *("/token/../", "/\ufffd/", "/שלום/", "*", "http://evil.example/", "/favicon.ico", "/docs"),
-        *(f"/{TOKEN}/{path}" for path in ("../../../etc/passwd", "page/../../etc/passwd", "openapi.json", "static/x")),
+        *(
+            f"/{TOKEN}/{path}"
+            for path in ("../../../etc/passwd", "page/../../etc/passwd", "openapi.json", "static/x")
+        ),
     ],
 )
-def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(app: Starlette, path: str) -> None:
+def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(
+    app: Starlette, path: str
+) -> None:
     for body in (None, body_of()):
         found = call(app, path, body)
         assert found.status_code == 404 and b"<html" not in found.content
@@ -172,7 +231,10 @@ def test_other_methods_are_refused(app: Starlette, method: str) -> None:
 def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
     most = body_of(a="x")[:-1] + b" " * (MOST_BODY - len(body_of(a="x"))) + b"}"
     assert len(most) == MOST_BODY and call(app, f"/{TOKEN}/answer", most).status_code == 200
-    for refused in (call(app, f"/{TOKEN}/answer", most + b" "), call(app, f"/{TOKEN}/answer", method="POST")):
+    for refused in (
+        call(app, f"/{TOKEN}/answer", most + b" "),
+        call(app, f"/{TOKEN}/answer", method="POST"),
+    ):
         assert refused.status_code == 413 and "shorten" in refused.json()["error"]
         assert refused.headers["connection"] == "close"
 
@@ -182,28 +244,69 @@ def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
     [
         ("answer", body_of(a="too long"), 422, "the input is too long; shorten it"),
         ("answer", body_of(a="no memory"), 422, "memory ran out; ask about a shorter input"),
-        ("answer", body_of(a=" "), 422, "sentence A is empty; give it at least one word, in quotes"),
+        (
+            "answer",
+            body_of(a=" "),
+            422,
+            "sentence A is empty; give it at least one word, in quotes",
+        ),
         ("answer", b'{"a": 1}', 400, "a: Input should be a valid string"),
         (f"page/{'0' * 16}", None, 410, "this answer is not held any more"),
         ("x", None, 404, "Not Found"),
     ],
 )
-def test_what_cannot_be_answered_is_one_line(app: Starlette, path: str, body: Any, status: int, said: str) -> None:
+def test_what_cannot_be_answered_is_one_line(
+    app: Starlette, path: str, body: Any, status: int, said: str
+) -> None:
     found = call(app, f"/{TOKEN}/{path}", body)
     assert (found.status_code, found.json()) == (status, {"error": said})
     assert HEADERS.items() <= found.headers.items() and "server" not in found.headers
 
 
-def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(app: Starlette, bugs: pytest.LogCaptureFixture) -> None:
+def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(
+    app: Starlette, bugs: pytest.LogCaptureFixture
+) -> None:
     found = call(app, f"/{TOKEN}/answer", body_of(a="a bug"))
-    assert found.status_code == 500 and list(found.json()) == ["error"] and b"ValueError" not in found.content
+    assert (
+        found.status_code == 500
+        and list(found.json()) == ["error"]
+        and b"ValueError" not in found.content
+    )
     assert "ValueError: a bug of ours" in bugs.text
     bugs.clear()
 
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, -1, 0, 2**31, 2**63, 10**400, 1.5, 1e308, -0.0, [], {}, [[]], [None], [0] * 5000, "", " ", "\x00"),
-    *("\x1b]0;mine\x07", "\u202e", "\ufeff", "\ud800", "x" * 70_000, "[CLS] [SEP]", "</script>", "../../etc/passwd"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        2**31,
+        2**63,
+        10**400,
+        1.5,
+        1e308,
+        -0.0,
+        [],
+        {},
+        [[]],
+        [None],
+        [0] * 5000,
+        "",
+        " ",
+        "\x00",
+    ),
+    *(
+        "\x1b]0;mine\x07",
+        "\u202e",
+        "\ufeff",
+        "\ud800",
+        "x" * 70_000,
+        "[CLS] [SEP]",
+        "</script>",
+        "../../etc/passwd",
+    ),
 )
 FIELDS = ("a", "b", "hidden", "positions", "segments", "off", "model", "path", "__class__")
 
@@ -216,8 +319,12 @@ def body(draw: random.Random) -> bytes:
     changed = bytearray(whole)
     for _ in range(draw.randrange(1, 9)):
         changed[draw.randrange(len(changed))] = draw.randrange(256)
-    opened = draw.choice([b"[", b'{"a":', b'"\\u', b"\xff\xfe", b"-", b"1e"]) * draw.randrange(1, 10_000)
-    return draw.choice([whole, whole, whole[: draw.randrange(len(whole) + 1)], bytes(changed), opened])
+    opened = draw.choice([b"[", b'{"a":', b'"\\u', b"\xff\xfe", b"-", b"1e"]) * draw.randrange(
+        1, 10_000
+    )
+    return draw.choice(
+        [whole, whole, whole[: draw.randrange(len(whole) + 1)], bytes(changed), opened]
+    )
 
 
 def test_hostile_bodies(app: Starlette) -> None:
@@ -229,7 +336,9 @@ def test_hostile_bodies(app: Starlette) -> None:
         found.add(answer.status_code)
         if answer.status_code != 200:
             said = answer.json()["error"]
-            assert list(answer.json()) == ["error"] and 0 < len(said) < 500 and plain(said) == said, (seed, said)
+            assert (
+                list(answer.json()) == ["error"] and 0 < len(said) < 500 and plain(said) == said
+            ), (seed, said)
     assert found == {200, 400, 413, 422}
     assert call(app, f"/{TOKEN}/answer", body_of()).status_code == 200
 
@@ -247,7 +356,9 @@ def test_an_answer_says_what_it_answers_and_is_held(session: Session, model: Sta
     question = ask(b="a dog", off=["2-0"])
     found = answered(session, b="a dog", off=["2-0"])
     assert (found["id"], found["question"]) == (question.id, question.as_json())
-    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.calls) == 1, "the model is not asked again"
+    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.calls) == 1, (
+        "the model is not asked again"
+    )
     assert json.loads(session.numbers(found["id"], "0-2"))
     assert b"<html" in session.page(found["id"])
     with pytest.raises(SelectionError, match="9-9: this model has layers 0 to 5"):
@@ -277,7 +388,9 @@ def test_after_an_error_of_the_input_nothing_is_held(session: Session, model: St
         assert len(model.calls) == times and not _is_held(session, ask(a="too long").id)
 
 
-def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(result: HeadScores) -> None:
+def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(
+    result: HeadScores,
+) -> None:
     models = StandIn(result), StandIn(result, {"off": "no\x1b[31m"})
     with session_of(*models) as session:
         page = session.first_page(1)
@@ -290,10 +403,17 @@ def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(re
 
 
 def test_a_question_with_everything() -> None:
-    changed = {"hidden": [4, 2], "positions": "shuffled", "segments": "swapped", "off": ["2-0", "d0-11"]}
+    changed = {
+        "hidden": [4, 2],
+        "positions": "shuffled",
+        "segments": "swapped",
+        "off": ["2-0", "d0-11"],
+    }
     question = question_of(body_of(b="a dog", **changed, model=1), models=2)
     off = Head(0, 11, kind=AttentionKind.DECODER), Head(2, 0)
-    assert question.change == Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=off)
+    assert question.change == Change(
+        hidden=(2, 4), positions="shuffled", segments="swapped", off=off
+    )
     assert (question.pair, question.model) == (Pair("the cat", "a dog"), 1)
     again = question_of(json.dumps(question.as_json()).encode(), models=2)
     assert again == question and again.id == question.id
@@ -301,24 +421,51 @@ def test_a_question_with_everything() -> None:
 
 def test_a_question_with_nothing_but_a_sentence() -> None:
     question = question_of(body_of(), models=1)
-    assert (question.pair, question.change, question.model, question.attention) == (Pair("the cat"), Change(), 0, "")
-    assert list(question.as_json()) == ["a", "b", "hidden", "positions", "segments", "off", "model"]  # as scripts ask
+    assert (question.pair, question.change, question.model, question.attention) == (
+        Pair("the cat"),
+        Change(),
+        0,
+        "",
+    )
+    assert list(question.as_json()) == [
+        "a",
+        "b",
+        "hidden",
+        "positions",
+        "segments",
+        "off",
+        "model",
+    ]  # as scripts ask
 
 
 def test_what_is_answered_otherwise_has_another_id() -> None:
     others = [{"a": "the dog"}, {"b": "x"}, {"off": ["0-1"]}, {"hidden": [1]}, {"model": 1}]
-    assert len({question_of(body_of(**fields), models=2).id for fields in ({}, *others)}) == 1 + len(others)
+    assert len(
+        {question_of(body_of(**fields), models=2).id for fields in ({}, *others)}
+    ) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"", b"\xff", b"[]", b"{", b'{"a": 1}', b'{"a": "x", "model": NaN}', b"[" * 60_000, b'{"a": "\\ud800"}'),
+        *(
+            b"",
+            b"\xff",
+            b"[]",
+            b"{",
+            b'{"a": 1}',
+            b'{"a": "x", "model": NaN}',
+            b"[" * 60_000,
+            b'{"a": "\\ud800"}',
+        ),
         b'{"a": "x", "model": ' + b"9" * 5000 + b"}",
         *(body_of(b=1), body_of(path="/etc/passwd"), body_of(positions="upside down")),
         *(body_of(model=value) for value in ("bert-base-uncased", 1, -1, True, 0.0)),
         *(body_of(hidden=value) for value in (3, ["3"], [-1], [65_536], [1.0], [0] * 4097)),
-        *(body_of(off=value) for value in ("2-0", [[2, 0]], ["2-0,3-1"], ["٢-0"], ["all"], ["12345-0"], ["2-0\n"])),
+        *(
+            body_of(off=value)
+            for value in ("2-0", [[2, 0]], ["2-0,3-1"], ["٢-0"], ["all"], ["12345-0"], ["2-0\n"])
+        ),
     ],
     ids=lambda body: repr(body[:60]),
 )

@@ -14,7 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from toy import VOCABULARY, save_toy_bert
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
-from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForNextSentencePrediction,
+)
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair, Record
@@ -40,7 +44,9 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
     return lambda: iter([Record(pair, "here", label) for pair in pairs])
 
 
-def each_of(*heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero") -> AblationRequest:
+def each_of(
+    *heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero"
+) -> AblationRequest:
     names = ",".join(head.name for head in heads)
     return AblationRequest(heads=names, each=True, draws=8, measures=measures, replace=replace)
 
@@ -62,7 +68,9 @@ def worth(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> Ablation:
     return ablate(toy, chain, each_of(CARRIER, Head(0, 1), Head(1, 1)))
 
 
-def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_nothing(worth: Ablation) -> None:
+def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_nothing(
+    worth: Ablation,
+) -> None:
     carrier, _, other_layer = worth.effects
     assert carrier.quantity.name == "masked-lm"
     assert carrier.intact == pytest.approx(LOSS, abs=1e-4)
@@ -70,7 +78,10 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
     assert carrier.control == pytest.approx(LOSS, abs=1e-4)
     assert carrier.effect == pytest.approx(LOSS_WITHOUT - LOSS, abs=1e-4)
     assert carrier.se == pytest.approx(0, abs=1e-4)
-    assert (carrier.n, carrier.pairs) == (sum(max(1, round(0.15 * length)) for length in LENGTHS), len(LENGTHS))
+    assert (carrier.n, carrier.pairs) == (
+        sum(max(1, round(0.15 * length)) for length in LENGTHS),
+        len(LENGTHS),
+    )
     assert other_layer.effect == pytest.approx(0, abs=1e-5)
     assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
 
@@ -85,7 +96,9 @@ def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ab
     assert useless.se == pytest.approx((LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
 
 
-def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
+def test_a_heads_mean_says_as_little_as_nothing_does(
+    toy: Scanner, chain: Callable[[], Iterator[Record]]
+) -> None:
     """The mean over all words names no single word, so the answer is lost; heads that put out nothing lose nothing."""
     carrier, idle = ablate(toy, chain, each_of(CARRIER, Head(1, 1), replace="mean")).effects
     assert carrier.ablated > LOSS + 1
@@ -96,7 +109,9 @@ def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callab
 def test_batches_and_shared_forwards_change_nothing(
     toy: Scanner, chain: Callable[[], Iterator[Record]], worth: Ablation, batch_tokens: int
 ) -> None:
-    other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, Head(0, 1), Head(1, 1)))
+    other = ablate(
+        toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, Head(0, 1), Head(1, 1))
+    )
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se", "spread", "rank"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
@@ -109,17 +124,24 @@ def test_no_pair_is_an_error(toy: Scanner) -> None:
 
 
 @pytest.mark.parametrize("replace", ["zero", "mean"])
-def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, replace: Replacement) -> None:
+def test_heads_that_a_scan_chose_are_measured_on_the_other_half(
+    toy: Scanner, replace: Replacement
+) -> None:
     pairs = [Pair(sentence(length)) for length in range(3, 15)]
     measured = [pair for pair in pairs if half(pair, 0) == 1]
     chosen = ablate(toy, reader_of(*pairs), AblationRequest(("previous-word",), replace=replace))
     (effect,) = chosen.effects
     assert effect.set.heads == (CARRIER,)
-    assert (chosen.choosing_pairs, chosen.measured_pairs) == (len(pairs) - len(measured), len(measured))
+    assert (chosen.choosing_pairs, chosen.measured_pairs) == (
+        len(pairs) - len(measured),
+        len(measured),
+    )
     assert effect.pairs == len(measured) and chosen.signature.pairs_read == len(pairs)
     named = ablate(toy, reader_of(*measured), AblationRequest(heads="0-0", replace=replace))
     assert (named.choosing_pairs, named.measured_pairs) == (0, len(measured))
-    assert (effect.intact, effect.ablated) == pytest.approx((named.effects[0].intact, named.effects[0].ablated))
+    assert (effect.intact, effect.ablated) == pytest.approx(
+        (named.effects[0].intact, named.effects[0].ablated)
+    )
     assert effect.n == named.effects[0].n
 
 
@@ -136,7 +158,9 @@ def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> 
     sums = np.column_stack([difference + losses.mean(), np.tile(losses, (3, 1))])
     by_pair = float(error(residuals(difference, np.ones(3))))
     assert _se(sums) == pytest.approx((by_pair**2 + 0.25**2 / 3) ** 0.5)
-    assert np.isnan(_se(sums[:, :2])) and np.isnan(_se(sums[:1]))  # one control, or one pair, tells of no spread
+    assert np.isnan(_se(sums[:, :2])) and np.isnan(
+        _se(sums[:1])
+    )  # one control, or one pair, tells of no spread
 
 
 PLANTED_PAIRS = [
@@ -195,7 +219,11 @@ def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> Non
     ]
     choosing = in_half(0, *PLANTED_PAIRS)
     assert chosen_by == "label, 0.25 above chance" and steps[-1][1] == seen.read == len(choosing)
-    assert ablate(planted, read_planted, request).measured_pairs == len(PLANTED_PAIRS) - len(choosing) > 0
+    assert (
+        ablate(planted, read_planted, request).measured_pairs
+        == len(PLANTED_PAIRS) - len(choosing)
+        > 0
+    )
 
 
 def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> None:
@@ -221,14 +249,20 @@ def test_of_each_pattern_that_is_scored_the_best_heads(planted: Scanner) -> None
 def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, what: str) -> None:
     pairs = in_half(which, *PLANTED_PAIRS)
     for request in (AblationRequest(), AblationRequest(top=1)):
-        with pytest.raises(InputError, match=f"{what}.*; give more pairs, or name heads with heads"):
+        with pytest.raises(
+            InputError, match=f"{what}.*; give more pairs, or name heads with heads"
+        ):
             ablate(planted, reader_of(*pairs), request)
-    assert ablate(planted, reader_of(*pairs), AblationRequest(heads="0-0")).measured_pairs == len(pairs)
+    assert ablate(planted, reader_of(*pairs), AblationRequest(heads="0-0")).measured_pairs == len(
+        pairs
+    )
 
 
 @given(some_heads, some_heads, st.integers(1, 40), st.integers(0, 3))
 @example(heads=[Head(0, head) for head in range(4)], barred=[], draws=40, seed=0)
-def test_controls_are_drawn_of_all_that_could_be(heads: list[Head], barred: list[Head], draws: int, seed: int) -> None:
+def test_controls_are_drawn_of_all_that_could_be(
+    heads: list[Head], barred: list[Head], draws: int, seed: int
+) -> None:
     """As many heads of each layer as the set has, of others that are not barred, and of the set where these are few."""
     found, choices, shared = with_controls("x", heads, GRID, draws, seed, barred), [], 0
     for layer in range(LAYERS):
@@ -236,7 +270,9 @@ def test_controls_are_drawn_of_all_that_could_be(heads: list[Head], barred: list
         others = [head for head in GRID.select(f"layer:{layer}") if head not in (*heads, *barred)]
         short = max(0, len(of_set) - len(others))
         drawn = itertools.combinations(others, len(of_set) - short)
-        choices.append([(*some, *rest) for some in drawn for rest in itertools.combinations(of_set, short)])
+        choices.append(
+            [(*some, *rest) for some in drawn for rest in itertools.combinations(of_set, short)]
+        )
         shared += short
     possible = {tuple(sorted(itertools.chain(*choice))) for choice in itertools.product(*choices)}
     possible.discard(tuple(sorted(heads)))
@@ -248,36 +284,62 @@ def test_controls_are_drawn_of_all_that_could_be(heads: list[Head], barred: list
 
 def _config(**more: object) -> BertConfig:
     torch.manual_seed(3)
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
-    return BertConfig(vocab_size=len(VOCABULARY), max_position_embeddings=40, initializer_range=0.8, **small, **more)
+    small = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 16,
+    }
+    return BertConfig(
+        vocab_size=len(VOCABULARY),
+        max_position_embeddings=40,
+        initializer_range=0.8,
+        **small,
+        **more,
+    )
 
 
 def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
-    config = _config(num_labels=3, id2label={0: "yes", 1: "no", 2: "maybe"}, label2id={"yes": 0, "no": 1, "maybe": 2})
+    config = _config(
+        num_labels=3,
+        id2label={0: "yes", 1: "no", 2: "maybe"},
+        label2id={"yes": 0, "no": 1, "maybe": 2},
+    )
     whole = AutoModelForSequenceClassification.from_config(config).eval()
     model = saved_with_tokenizer(tmp_path / "classifier", whole)
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
         alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of(Head(0, 1)))
-        with pytest.raises(InputError, match="here has the label 'never', and the model knows yes, no, maybe"):
+        with pytest.raises(
+            InputError, match="here has the label 'never', and the model knows yes, no, maybe"
+        ):
             ablate(scanner, reader_of(*PAIRS, label="never"), each_of(Head(0, 1)))
-        assert ablate(scanner, reader_of(*PAIRS, label="-"), each_of(Head(0, 1))).effects[1].n == 0  # nobody agreed
+        assert (
+            ablate(scanner, reader_of(*PAIRS, label="-"), each_of(Head(0, 1))).effects[1].n == 0
+        )  # nobody agreed
         inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
     divergence, accuracy = found.effects
     probabilities = []
     for _ in range(2):  # before and after
         with torch.no_grad():
-            logits = [whole(**{k: torch.tensor([v]) for k, v in one.items()}).logits[0] for one in inputs]
+            logits = [
+                whole(**{k: torch.tensor([v]) for k, v in one.items()}).logits[0] for one in inputs
+            ]
         probabilities.append(torch.stack(logits).softmax(-1))
         for layer in whole.bert.encoder.layer:
             layer.attention.output.dense.weight.data.zero_()
     before, after = probabilities
     expected = (before * (before / after).log()).sum(-1).mean()
     assert (divergence.intact, divergence.n) == (0, 3)
-    assert divergence.ablated == pytest.approx(float(expected), abs=1e-5) and divergence.ablated > 0.01
+    assert (
+        divergence.ablated == pytest.approx(float(expected), abs=1e-5) and divergence.ablated > 0.01
+    )
     assert accuracy.quantity.larger_is_better
     assert accuracy.intact == pytest.approx(float((before.argmax(-1) == 1).float().mean()))
-    assert 0 < alone.effects[0].ablated != divergence.ablated and alone.effects[1].intact == accuracy.intact
+    assert (
+        0 < alone.effects[0].ablated != divergence.ablated
+        and alone.effects[1].intact == accuracy.intact
+    )
 
 
 def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
@@ -288,12 +350,23 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
         loss = losses_of(scanner.loaded, ["next-sentence"], 0, {})["next-sentence"]
         assert isinstance(loss, Loss)
         questions = loss.questions(inputs)
-    assert [question.input.tokens for question in questions[:3]] == [encoded.tokens for encoded in inputs[:3]]
-    assert [question.truth for question in questions] == [(0,)] * 3 + [(1,)] * 3  # as the head is trained: 0 follows
+    assert [question.input.tokens for question in questions[:3]] == [
+        encoded.tokens for encoded in inputs[:3]
+    ]
+    assert [question.truth for question in questions] == [(0,)] * 3 + [
+        (1,)
+    ] * 3  # as the head is trained: 0 follows
     effect = found.effects[0]
-    assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
-    pairs, others = ({question.input.known_pair.texts for question in some} for some in (questions[:3], questions[3:]))
-    assert {a for a, _ in others} == {a for a, _ in pairs} and {b for _, b in others} == {b for _, b in pairs}
+    assert (
+        effect.quantity.name == "next-sentence" and effect.n == 6
+    )  # a pair and its other one; a single sentence none
+    pairs, others = (
+        {question.input.known_pair.texts for question in some}
+        for some in (questions[:3], questions[3:])
+    )
+    assert {a for a, _ in others} == {a for a, _ in pairs} and {b for _, b in others} == {
+        b for _, b in pairs
+    }
     assert not pairs & others
 
 

@@ -42,7 +42,9 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 def _cards(scanner: Scanner, pairs: list[Pair]) -> dict[Head, Card]:
     records = [Record(pair, "here") for pair in pairs]
     ranking = finish_scan(scanner, scan(scanner, [Record(pair, "here") for pair in PAIRS * 8]))
-    return {made.head: made for made in cards(scanner, records, ranking, [NEXT, ALIKE, PUNCTUATION])}
+    return {
+        made.head: made for made in cards(scanner, records, ranking, [NEXT, ALIKE, PUNCTUATION])
+    }
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,9 @@ def test_links_are_those_of_a_plain_loop(scanner: Scanner, seen: dict[Head, Card
     assert len(seen[NEXT].links) == 10
     for link in seen[NEXT].links.itertuples():
         weight, average, count = linked[link.query, link.key]
-        assert (link.share, link.average) == pytest.approx((weight / count, average / count), abs=1e-5)
+        assert (link.share, link.average) == pytest.approx(
+            (weight / count, average / count), abs=1e-5
+        )
         assert link.count == count and link.share > link.average
 
 
@@ -83,12 +87,18 @@ def test_ranges_of_queries_and_rows_spread_over_an_input(
         assert made.alike[0][0] == whole[head].alike[0][0]
         for mine, same in zip(made.examples, whole[head].examples, strict=True):
             assert (mine.units, mine.query, mine.key) == (same.units, same.query, same.key)
-        assert made.why.score == pytest.approx(whole[head].why.score, abs=1e-6) == few[head].why.score
-        assert made.links[["query", "key", "count"]].equals(whole[head].links[["query", "key", "count"]])
+        assert (
+            made.why.score == pytest.approx(whole[head].why.score, abs=1e-6) == few[head].why.score
+        )
+        assert made.links[["query", "key", "count"]].equals(
+            whole[head].links[["query", "key", "count"]]
+        )
         assert len(few[head].links) > 0 and few[head].pairs == 3
 
 
-def test_alike_and_why_are_those_of_similar_and_explain(scanner: Scanner, seen: dict[Head, Card]) -> None:
+def test_alike_and_why_are_those_of_similar_and_explain(
+    scanner: Scanner, seen: dict[Head, Card]
+) -> None:
     records = [Record(pair, "here") for pair in PAIRS]
     found, explained = similar(scanner, records), explain(scanner, records, pattern="next-word")
     for head, made in seen.items():
@@ -97,13 +107,19 @@ def test_alike_and_why_are_those_of_similar_and_explain(scanner: Scanner, seen: 
             assert divergence == pytest.approx(found.divergence[place], abs=1e-9)
     (nearest, divergence), *others = seen[NEXT].alike
     assert nearest == Head(1, 0) and divergence == pytest.approx(0, abs=1e-5)  # of the same weights
-    assert all(later > 0.1 for _, later in others) and NEXT not in [head for head, _ in seen[NEXT].alike]
+    assert all(later > 0.1 for _, later in others) and NEXT not in [
+        head for head, _ in seen[NEXT].alike
+    ]
     for name in ("score", *CAUSES):
         assert seen[NEXT].why[name] == explained[NEXT][name]
 
 
 def test_why_a_head_does_it(seen: dict[Head, Card]) -> None:
-    assert [seen[head].why.by for head in (NEXT, ALIKE, PUNCTUATION)] == ["by position", "by content", "by content"]
+    assert [seen[head].why.by for head in (NEXT, ALIKE, PUNCTUATION)] == [
+        "by position",
+        "by content",
+        "by content",
+    ]
     for head, made in seen.items():  # the ranking is of the same pairs, several times over
         number = made.ranking.labels.numbers(made.main_kind, head)
         assert made.why.pattern == made.main_kind

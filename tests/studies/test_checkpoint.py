@@ -38,13 +38,20 @@ def _examined(directory: Path) -> Checkpoint:
         ("two delimiters between", {"family": "roberta", "longest_input": 63}),
         ("delimiters at the end", {"read_by": "watch", "longest_input": None}),
         ("a window", {"longest_input": 64}),
-        ("an encoder with its decoder", {"architecture": "BartEncoder", "read_by": "tap", "longest_input": 64}),
+        (
+            "an encoder with its decoder",
+            {"architecture": "BartEncoder", "read_by": "tap", "longest_input": 64},
+        ),
         ("a position bias", {"architecture": "T5Stack", "longest_input": None}),
         (
             "decoder without delimiters",
             {
                 "mask_token": None,
-                "not_scored": {"next-word": NOT_LATER, "predictive": NO_MASK, "delimiter": NO_DELIMITER},
+                "not_scored": {
+                    "next-word": NOT_LATER,
+                    "predictive": NO_MASK,
+                    "delimiter": NO_DELIMITER,
+                },
             },
         ),
         ("decoder with grouped keys", {"heads": 4, "not_scored": {"next-word": NOT_LATER}}),

@@ -53,7 +53,10 @@ def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _compared(
     one: Path, other: Path, match: Match = "place", pairs: list[Pair] = PAIRS, special: str = "out"
 ) -> Comparison:
-    with Scanner(_options(one, special=special)) as scanner, Scanner(_options(other, special=special)) as rival:
+    with (
+        Scanner(_options(one, special=special)) as scanner,
+        Scanner(_options(other, special=special)) as rival,
+    ):
         return compare(scanner, rival, _read(pairs), match)
 
 
@@ -62,7 +65,9 @@ def _relate(*pairs: str) -> Relation:
     related_words = {frozenset(pair.split()) for pair in pairs}
 
     def related(inputs: Sequence[Units]) -> torch.Tensor:
-        found = torch.zeros(len(inputs), *[max(len(tokens) for tokens, *_ in inputs)] * 2, dtype=torch.bool)
+        found = torch.zeros(
+            len(inputs), *[max(len(tokens) for tokens, *_ in inputs)] * 2, dtype=torch.bool
+        )
         for row, (tokens, *_) in zip(found, inputs, strict=True):
             for i, j in np.ndindex(len(tokens), len(tokens)):
                 row[i, j] = frozenset((tokens[i], tokens[j])) in related_words
@@ -85,7 +90,9 @@ def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match
 
 
 @pytest.mark.loads_anew
-def test_queries_and_keys_that_are_rotated_together_make_no_difference(bundled_dir: Path, tmp_path: Path) -> None:
+def test_queries_and_keys_that_are_rotated_together_make_no_difference(
+    bundled_dir: Path, tmp_path: Path
+) -> None:
     """The weights are the same but for rounding, and so beyond chance where rounding has a side."""
     from transformers import AutoModel, AutoTokenizer
 
@@ -95,7 +102,10 @@ def test_queries_and_keys_that_are_rotated_together_make_no_difference(bundled_d
             for head in range(12):
                 rows, turned = slice(32 * head, 32 * head + 32), rotations(0, number, head, 32)[1]
                 for part in (layer.attention.self.query, layer.attention.self.key):
-                    part.weight[rows], part.bias[rows] = turned @ part.weight[rows], turned @ part.bias[rows]
+                    part.weight[rows], part.bias[rows] = (
+                        turned @ part.weight[rows],
+                        turned @ part.bias[rows],
+                    )
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(bundled_dir).save_pretrained(tmp_path)
     found = _compared(bundled_dir, tmp_path)
@@ -118,13 +128,19 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
 def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_the_signs(
     before: Path, after: Path
 ) -> None:
-    pairs = [Pair("the cat sat", "a dog ran"), Pair("i bought a cat", "the mat ran"), Pair("a dog went to the store")]
+    pairs = [
+        Pair("the cat sat", "a dog ran"),
+        Pair("i bought a cat", "the mat ran"),
+        Pair("a dog went to the store"),
+    ]
     with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
         ours = one.changed(relation=_relate("cat dog", "sat ran", "bought mat"))
         theirs = other.changed(relation=_relate("cat dog", "bought ran"))
         found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
         with_one = compare(
-            one.changed(relation=_relate("cat dog")), other.changed(relation=_relate("cat dog")), _read(pairs)
+            one.changed(relation=_relate("cat dog")),
+            other.changed(relation=_relate("cat dog")),
+            _read(pairs),
         )
         without = compare(one.changed(relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
@@ -135,7 +151,11 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
     assert_allclose(ours["difference"], with_one.differences["difference"])
     assert_allclose(theirs["difference"], -ours["difference"])
     assert_allclose(theirs[["se", "p"]], ours[["se", "p"]], atol=1e-7)
-    assert found.alike == exchanged.alike == "words are related where the embeddings of both models say so."
+    assert (
+        found.alike
+        == exchanged.alike
+        == "words are related where the embeddings of both models say so."
+    )
     assert "--no-related" in without.alike
 
 
@@ -157,16 +177,25 @@ def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, af
     for model in (before, after):
         with Scanner(_options(model)) as scanner:
             of_pairs = [scanner.score([scanner.encode(pair)]) for pair in PAIRS]
-        sums.append([np.stack([of_pair[f"every_key.{name}"][0] for name in ("weight", "n")]) for of_pair in of_pairs])
+        sums.append(
+            [
+                np.stack([of_pair[f"every_key.{name}"][0] for name in ("weight", "n")])
+                for of_pair in of_pairs
+            ]
+        )
     for place in np.ndindex(found.se.shape):
-        ours, theirs = (Score([Measured(*of_pair[:, *place]) for of_pair in of_model]) for of_model in sums)
+        ours, theirs = (
+            Score([Measured(*of_pair[:, *place]) for of_pair in of_model]) for of_model in sums
+        )
         difference = _difference(found, found.patterns[place[-1]])[place[:2]]
         assert difference == pytest.approx(theirs.mean() - ours.mean(), abs=1e-9, nan_ok=True)
         assert found.se[place] == pytest.approx(ours.se_beside(theirs), abs=1e-7, nan_ok=True)
     assert not np.isnan(found.se).all()
 
 
-def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, after: Path, tmp_path: Path) -> None:
+def test_pairs_that_one_of_them_cannot_read_count_for_neither(
+    before: Path, after: Path, tmp_path: Path
+) -> None:
     from transformers import AutoTokenizer
 
     long = Pair("the cat sat on the mat " * 9)
@@ -186,14 +215,27 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(before: Path, afte
 
 def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
     smaller = save_toy_bert(tmp_path, 1, 4, {(0, 2): "next-word"})
-    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; pass match='nearest'"):
+    with pytest.raises(
+        ModelError,
+        match="2 × 4 and 1 × 4 heads, which have no places in common; pass match='nearest'",
+    ):
         _compared(before, smaller)
     found = _compared(before, smaller, "nearest")
     assert found.matched.shape == (2, 4, 2) and tuple(found.matched[0, 0]) == (0, 2)
 
 
-ALIKE = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
-SOME_PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
+ALIKE = {
+    (0, 0): "next-word",
+    (0, 1): "delimiter",
+    (1, 2): "next-word",
+    (1, 0): "previous-word",
+    (1, 3): "delimiter",
+}
+SOME_PAIRS = [
+    Pair("the cat sat on the mat", "a dog ran"),
+    Pair("i went to the store ."),
+    Pair("a cat", "the cat ran"),
+]
 
 
 def _records() -> Iterator[Record]:
@@ -223,7 +265,11 @@ def test_divergences_are_those_of_rows_of_weights(scanner: Scanner, alike: Simil
         encoded, keeper = scanner.encode(pair), AttentionKeeper()
         scanner.score([encoded], observers=[keeper])
         words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
-        rows = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1)[:, words].astype(float)
+        rows = (
+            keeper.attention(encoded)
+            .weights.reshape(8, len(encoded.tokens), -1)[:, words]
+            .astype(float)
+        )
         mean = (rows[:, None] + rows[None]) / 2
         total += (rel_entr(rows[:, None], mean) + rel_entr(rows[None], mean)).sum((-1, -2)) / 2
         count += len(words)
@@ -235,7 +281,11 @@ def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(alike: Similar
     number = {head.place: number for number, head in enumerate(alike.grid)}
     assert alike.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
     groups = [{alike.grid[head] for head in group} for group in alike.groups]
-    assert {Head(0, 0), Head(1, 2)} in groups and {Head(0, 1), Head(1, 3)} in groups and {Head(1, 0)} in groups
+    assert (
+        {Head(0, 0), Head(1, 2)} in groups
+        and {Head(0, 1), Head(1, 3)} in groups
+        and {Head(1, 0)} in groups
+    )
     assert alike.nearest(number[0, 0], 1) == [number[1, 2]]
     places, _ = alike.map
     assert_allclose(places[number[0, 0]], places[number[1, 2]], atol=1e-3)

@@ -63,7 +63,9 @@ def _record(pair: Pair) -> Record:
 
 
 def _explained(scanner: Scanner, pair: Pair, heads: Sequence[Head] | None = None) -> Explanations:
-    return explain_input(scanner, _record(pair), scanner.encode(pair), heads or tuple(scanner.grid()))
+    return explain_input(
+        scanner, _record(pair), scanner.encode(pair), heads or tuple(scanner.grid())
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +85,18 @@ def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Exp
     assert head["positions_shuffled"] < 0.25
     assert head["stability"] < 0.1 and head["effective_neurons"] == pytest.approx(1, abs=0.01)
     assert head["segments_zeroed"] == head["segments_swapped"] == pytest.approx(head.score)
-    assert head.conclusion.startswith("0-0 follows next-word by position: its next-word score of 1.00 falls to 0.")
+    assert head.conclusion.startswith(
+        "0-0 follows next-word by position: its next-word score of 1.00 falls to 0."
+    )
     assert head.conclusion.endswith("stays at 1.00 with the segment ids exchanged.")
 
 
 def test_heads_that_read_words_need_neither_positions_nor_segments(found: Explanations) -> None:
     """The first of them by three neurons, which are always the same."""
     head = found[THREE]
-    assert head["effective_neurons"] == pytest.approx(3, abs=0.01) and head["stability"] == pytest.approx(1)
+    assert head["effective_neurons"] == pytest.approx(3, abs=0.01) and head[
+        "stability"
+    ] == pytest.approx(1)
     assert head["effective_neurons_rotated"] > 8 and sign(head, "effective_neurons") == "<"
     assert head.conclusion == (
         "0-1 follows delimiter by content: its delimiter score of 1.00 stays at 1.00 with the words' positions "
@@ -105,15 +111,24 @@ def test_a_head_that_reads_segments_follows_them(found: Explanations) -> None:
     """Most words stand in A. With segments exchanged, what this head did for them it does for the few of B."""
     head = replace(found, pattern="bag-of-words")[FIRST]
     words_of_a, words_of_b = 13, 4
-    assert head.score == pytest.approx(1, abs=1e-3) and head.n == words_of_a  # the others give nothing to words
+    assert (
+        head.score == pytest.approx(1, abs=1e-3) and head.n == words_of_a
+    )  # the others give nothing to words
     assert head["segments_swapped"] == pytest.approx(words_of_b / words_of_a, abs=1e-3)
     assert head["segments_zeroed"] != pytest.approx(head.score, abs=0.01)
     assert head["positions_shuffled"] == pytest.approx(head.score, abs=1e-4)
-    assert head.by == "by segment" and "falls to 0.31 with the segment ids exchanged" in head.conclusion
+    assert (
+        head.by == "by segment"
+        and "falls to 0.31 with the segment ids exchanged" in head.conclusion
+    )
 
 
 def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
-    pairs = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
+    pairs = [
+        Pair("the cat sat on the mat", "a dog ran"),
+        Pair("i went to the store ."),
+        Pair("a cat", "the cat ran"),
+    ]
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         together = explain(scanner, [_record(pair) for pair in pairs])
         backwards = explain(scanner, [_record(pair) for pair in reversed(pairs)])
@@ -127,8 +142,19 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
 
 def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.Series[Any]:
     """A head whose positions were shuffled; its segments make no difference."""
-    row = {"pattern": "next-word", "score": score, "chance": 0.1, "above_chance": (score - 0.1) / 0.9, "pairs": pairs}
-    row |= {SHUFFLED: shuffled, "segments_zeroed": score, "segments_swapped": score, f"{SHUFFLED}_fall_se": fall_se}
+    row = {
+        "pattern": "next-word",
+        "score": score,
+        "chance": 0.1,
+        "above_chance": (score - 0.1) / 0.9,
+        "pairs": pairs,
+    }
+    row |= {
+        SHUFFLED: shuffled,
+        "segments_zeroed": score,
+        "segments_swapped": score,
+        f"{SHUFFLED}_fall_se": fall_se,
+    }
     row |= {"segments_zeroed_fall_se": 0.0, "segments_swapped_fall_se": 0.0}
     row["by"] = gone_by(row)
     return pd.Series(row, dtype=object)
@@ -137,25 +163,48 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.
 @pytest.mark.parametrize(
     ("head", "effect", "says"),
     [
-        (_head(0.6, 0.1, 0.05), "falls", "by position: its next-word score of 0.60 falls to 0.10 with the words'"),
-        (_head(0.6, 0.45, 0.02), "falls in part", "in part by position: its next-word score of 0.60 falls in part to"),
+        (
+            _head(0.6, 0.1, 0.05),
+            "falls",
+            "by position: its next-word score of 0.60 falls to 0.10 with the words'",
+        ),
+        (
+            _head(0.6, 0.45, 0.02),
+            "falls in part",
+            "in part by position: its next-word score of 0.60 falls in part to",
+        ),
         (_head(0.6, 0.58, 0.02), "stays", "by content: its next-word score of 0.60 stays at 0.58"),
-        (_head(0.6, 0.1, 0.3), "uncertain", "follows next-word: its next-word score of 0.60 is uncertain at 0.10 "),
+        (
+            _head(0.6, 0.1, 0.3),
+            "uncertain",
+            "follows next-word: its next-word score of 0.60 is uncertain at 0.10 ",
+        ),
         (_head(0.6, 0.58, 0.2), "uncertain", "is uncertain at 0.58"),
         (_head(0.6, 0.1, 0.22, pairs=1), "uncertain", "is uncertain at 0.10"),  # over 8 shuffles
         (_head(0.6, 0.1, float("nan"), pairs=1), "falls", "by position"),
-        (_head(0.6, float("nan"), float("nan")), "", "follows next-word: its next-word score of 0.60 stays at "),
+        (
+            _head(0.6, float("nan"), float("nan")),
+            "",
+            "follows next-word: its next-word score of 0.60 stays at ",
+        ),
         (_head(0.6, float("nan"), float("nan")), "", "; positions cannot be changed here."),
     ],
 )
-def test_a_fall_within_its_error_is_not_claimed(head: pd.Series[Any], effect: str, says: str) -> None:
+def test_a_fall_within_its_error_is_not_claimed(
+    head: pd.Series[Any], effect: str, says: str
+) -> None:
     assert effects(head).get(SHUFFLED, "") == effect
     assert says in conclusion(head)
 
 
-def test_ranges_of_queries_explain_as_whole_rows_do(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_of_queries_explain_as_whole_rows_do(
+    toy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neurons, causes, and what is kept of the heads that are asked for."""
-    record, heads = _record(Pair("the cat sat on the mat .", "a cat ran on the mat")), [NOTHING, THREE]
+    record, heads = (
+        _record(Pair("the cat sat on the mat .", "a cat ran on the mat")),
+        [NOTHING, THREE],
+    )
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         whole = _explained(scanner, record.pair, heads)
         monkeypatch.setattr(tap, "_BLOCK", 1)
@@ -167,7 +216,10 @@ def test_ranges_of_queries_explain_as_whole_rows_do(toy: str, monkeypatch: pytes
 
 
 def test_no_pair_is_an_error(toy: str) -> None:
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner, pytest.raises(InputError, match="no pair"):
+    with (
+        Scanner(ScanOptions(model=toy, predictive="off")) as scanner,
+        pytest.raises(InputError, match="no pair"),
+    ):
         explain(scanner, [])
 
 
@@ -177,10 +229,16 @@ def test_a_model_without_segments_says_so(tmp_path: Path, family: str) -> None:
     model = saved_with_tokenizer(tmp_path, tiny_model(family, {**TAPPED, **UNTAPPED}[family]))
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = _explained(scanner, Pair("the cat sat on the mat", "a cat ran"))
-    assert "segments_swapped" in found.not_available and not {"positions_shuffled", "neurons"} & {*found.not_available}
+    assert "segments_swapped" in found.not_available and not {"positions_shuffled", "neurons"} & {
+        *found.not_available
+    }
     assert found.attention is not None and found.attention.query is not None
     row = found.to_frame().iloc[0]
-    assert row[["effective_neurons_rotated", "stability_rotated_sd", "positions_shuffled"]].notna().all()
+    assert (
+        row[["effective_neurons_rotated", "stability_rotated_sd", "positions_shuffled"]]
+        .notna()
+        .all()
+    )
     assert np.isnan(row["segments_zeroed"])
 
 
@@ -211,11 +269,22 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
     model = saved_with_tokenizer(tmp_path, tiny_model("bloom", UNTAPPED["bloom"]))
     for found in (
         attnscan.explain("0-0", "the cat sat on the mat", model=model, predictive="off"),
-        attnscan.explain("0-0", pairs=[("the cat sat on the mat",), ("a dog ran",)], model=model, predictive="off"),
+        attnscan.explain(
+            "0-0",
+            pairs=[("the cat sat on the mat",), ("a dog ran",)],
+            model=model,
+            predictive="off",
+        ),
     ):
-        assert set(found.not_available) - {"neurons"} == {SHUFFLED, "segments_zeroed", "segments_swapped"}
+        assert set(found.not_available) - {"neurons"} == {
+            SHUFFLED,
+            "segments_zeroed",
+            "segments_swapped",
+        }
         assert found["0-0"].by == "" and "content" not in found["0-0"].conclusion
-    why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)["0-0"].why
+    why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)[
+        "0-0"
+    ].why
     assert why.by == "" and evidence(why) == "positions and segments cannot be changed here"
 
 
@@ -245,18 +314,25 @@ def _by_loops(pattern: str, query: Tensor, key: Tensor, every: int = 1) -> list[
     """
     one = Written(TEXT.split(), batch_of(TEXT).inputs[0].sentence).seeing(None)
     rows = {i: row for i, row in targets(one)[pattern].items() if i % every == 0}
-    return list(explain_neurons([one], [rows], [(query.double().numpy(), key.double().numpy())]).values())
+    return list(
+        explain_neurons([one], [rows], [(query.double().numpy(), key.double().numpy())]).values()
+    )
 
 
 @pytest.mark.parametrize("size", [8, 32, 256])
 def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     """Two heads of one input, every pattern, own basis and rotated ones."""
     query, key = torch.randn(2, 1, 2, 10, size, generator=torch.Generator().manual_seed(size))
-    found, turns = _measured(query, key, seed=7), torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)
+    found, turns = (
+        _measured(query, key, seed=7),
+        torch.stack([rotations(7, 0, head, size) for head in range(2)], 1),
+    )
     for head, (p, pattern), basis in product(range(2), enumerate(PATTERNS), range(ROTATIONS + 1)):
         turned = (each[0, head].double() @ turns[basis, head].double() for each in (query, key))
         expected = _by_loops(pattern.id, *turned)
-        assert_allclose(found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{pattern.id} basis {basis}")
+        assert_allclose(
+            found[:, basis, 0, head, p], expected, rtol=1e-4, err_msg=f"{pattern.id} basis {basis}"
+        )
 
 
 @pytest.mark.parametrize("size", [8, 64, 256])
@@ -271,7 +347,9 @@ def test_a_rotation_changes_no_logit(size: int) -> None:
         assert not torch.allclose(turns[0], rotations(*other, size)[1], atol=0.1)
 
 
-def test_of_a_long_input_queries_spread_over_it_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_input_queries_spread_over_it_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Every third of ten: of the words those at 3 and 6."""
     monkeypatch.setattr(explanation, "_MOST_QUERIES", 4)
     query, key = torch.randn(2, 1, 1, 10, 8, generator=torch.Generator().manual_seed(0))

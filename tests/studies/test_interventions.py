@@ -6,16 +6,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import TAPPED, TAPPED_DECODERS, UNTAPPED, UNTAPPED_DECODERS, Collected, tiny_inputs, tiny_model
+from families import (
+    TAPPED,
+    TAPPED_DECODERS,
+    UNTAPPED,
+    UNTAPPED_DECODERS,
+    Collected,
+    tiny_inputs,
+    tiny_model,
+)
 from numpy.testing import assert_allclose
 from written import input_of
 
 from attnscan.errors import ModelError
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionTap
 from attnscan.results.terms import AttentionKind
-from attnscan.scoring.blocks import Blocks, error, residuals
+from attnscan.scoring.blocks import PairSums, error, residuals
 from attnscan.studies.explanation import _numbers
-from attnscan.studies.interventions import Restore, as_it_comes, move_words, reads_by_words, shuffle_words
+from attnscan.studies.interventions import (
+    Restore,
+    as_it_comes,
+    move_words,
+    reads_by_words,
+    shuffle_words,
+)
 
 
 def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
@@ -29,21 +43,26 @@ def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
     assert not torch.equal(order, shuffle_words([encoded], 12, seed=1)[0])
 
 
-def _weights(tap: Tap, inputs: dict[str, torch.Tensor], restore: Restore = as_it_comes) -> torch.Tensor:
+def _weights(
+    tap: AttentionTap, inputs: dict[str, torch.Tensor], restore: Restore = as_it_comes
+) -> torch.Tensor:
     """Shape: [layer, head, query, key]."""
     found = Collected()
     tap.run(inputs, restore(found))
     return torch.stack([found.layer(layer)[0] for layer in sorted(found.blocks)])
 
 
-NOT_MOVED = {"bloom", "mobilebert"}  # causal and biased by distance; with random weights, even but for rounding
+NOT_MOVED = {
+    "bloom",
+    "mobilebert",
+}  # causal and biased by distance; with random weights, even but for rounding
 BY_POSITIONS = {*TAPPED_DECODERS, *UNTAPPED_DECODERS} - NOT_MOVED
 SMALL = {name: values[:1] for name, values in tiny_inputs().items()}
 IN_ORDER = torch.arange(12)[None]
 OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]], 1)
 
 
-def _found(tap: Tap) -> bool:
+def _found(tap: AttentionTap) -> bool:
     """How a model is read at other positions, tried on a probe without a tokenizer."""
     options, loaded = SimpleNamespace(kind=AttentionKind.ONLY), SimpleNamespace(model=tap.model)
     scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap, probe=lambda _: SMALL)
@@ -53,13 +72,15 @@ def _found(tap: Tap) -> bool:
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
 def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
     """The order that things stand in changes nothing; another changes the weights of models that have positions."""
-    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+    with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         if family in NOT_MOVED:
             with pytest.raises(ModelError):
                 _found(tap)
             return
         by_words, plain = _found(tap), _weights(tap, SMALL)
-        assert_allclose(_weights(tap, *move_words(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6)
+        assert_allclose(
+            _weights(tap, *move_words(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6
+        )
         elsewhere = _weights(tap, *move_words(SMALL, OTHER, by_words=by_words))
     assert (elsewhere - plain).abs().max() > 1e-5
     assert by_words == (family not in BY_POSITIONS)
@@ -68,7 +89,7 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
 @pytest.mark.parametrize("family", ["bert", "deberta", "mpnet"])
 def test_words_in_another_order_are_positions_in_another_order(family: str) -> None:
     """Words that stand elsewhere, at the positions that they had, are looked at as before, whatever tells positions."""
-    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+    with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         plain = _weights(tap, SMALL)
         elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
         again = _weights(tap, *move_words(elsewhere, OTHER, by_words=True))
@@ -81,16 +102,20 @@ def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
     inputs = {name: values[:, :5] for name, values in tiny_inputs().items()}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["attention_mask"][1, 3:] = 0
-    orders = torch.tensor([[0, 2, 1, 3, 4], [0, 2, 1, 3, 4], [0, 3, 2, 1, 4]])[: len(inputs["input_ids"])]
+    orders = torch.tensor([[0, 2, 1, 3, 4], [0, 2, 1, 3, 4], [0, 3, 2, 1, 4]])[
+        : len(inputs["input_ids"])
+    ]
     by_words = family in ("bert", "mpnet")
-    with Tap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
+    with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         found = Collected()
         changed, restore = move_words(inputs, orders, by_words=by_words)
         tap.run(changed, restore(found))
         for row in range(len(orders)):
             length = int(inputs["attention_mask"][row].sum())
             alone = {name: values[row : row + 1, :length] for name, values in inputs.items()}
-            weights = _weights(tap, *move_words(alone, orders[row : row + 1, :length], by_words=by_words))
+            weights = _weights(
+                tap, *move_words(alone, orders[row : row + 1, :length], by_words=by_words)
+            )
             assert_allclose(weights[0], found.layer(0)[row, :, :length, :length], atol=1e-6)
 
 
@@ -98,11 +123,13 @@ def test_positions_that_are_told_twice_are_not_half_changed() -> None:
     """A causal model with position embeddings whose second layer is biased by distance as well."""
     model = tiny_model("gpt2", TAPPED["gpt2"])
 
-    def closer(_: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def closer(
+        _: Any, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
         mask = named["attention_mask"]
         return inputs, {**named, "attention_mask": mask + torch.arange(mask.shape[-1])}
 
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         assert not _found(tap)
         model.h[1].attn.register_forward_pre_hook(closer, with_kwargs=True)
         with pytest.raises(ModelError, match="more than position ids"):
@@ -112,23 +139,32 @@ def test_positions_that_are_told_twice_are_not_half_changed() -> None:
 def test_a_model_without_positions_is_said_to_have_none() -> None:
     model = tiny_model("bert", TAPPED["bert"])
     torch.nn.init.zeros_(model.embeddings.position_embeddings.weight)
-    with Tap(model) as tap, pytest.raises(ModelError, match="stays the same wherever words stand"):
+    with (
+        AttentionTap(model) as tap,
+        pytest.raises(ModelError, match="stays the same wherever words stand"),
+    ):
         _found(tap)
 
 
 N = np.array([3.0, 5.0, 2.0])
 PLAIN = np.array([2.4, 3.5, 1.9])
-DRAWS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0.7, 0.5, 0.1]])
+N_CONTROL_SETS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0.7, 0.5, 0.1]])
 
 
-def _after(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> np.ndarray[Any, Any]:
+def _after(pairs: slice, draws: np.ndarray[Any, Any] = N_CONTROL_SETS) -> np.ndarray[Any, Any]:
     """The score after a change, its error, and that of the fall, of one head and pattern on some pairs."""
     keys = [f"{number:016x}" for number in range(len(N))][pairs]
     draws, n = draws[:, pairs], N[pairs]
     spread = draws.std(0, ddof=1) / len(draws) ** 0.5 if len(draws) > 1 else np.full(len(n), np.nan)
-    sums = {"weight": PLAIN[pairs], "n": n, "chance": 0.1 * n, "pairs": 1.0 * (n > 0), "segments_zeroed": draws.mean(0)}
+    sums = {
+        "weight": PLAIN[pairs],
+        "n": n,
+        "chance": 0.1 * n,
+        "pairs": 1.0 * (n > 0),
+        "segments_zeroed": draws.mean(0),
+    }
     sums["segments_zeroed error"] = spread
-    blocks = Blocks.of(keys, {name: values[:, None, None, None] for name, values in sums.items()})
+    blocks = PairSums.of(keys, {name: values[:, None, None, None] for name, values in sums.items()})
     numbers = _numbers(blocks.sums, {"positions_shuffled": "", "segments_swapped": ""})
     return np.array([numbers[name][2].item() for name in ("score", "se", "fall_se")])
 
@@ -139,12 +175,12 @@ def _se(total: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> np.ndarray[Any,
 
 def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     """Four draws of one pair are no four pairs."""
-    mean, found = DRAWS.mean(0), _after(slice(3))
+    mean, found = N_CONTROL_SETS.mean(0), _after(slice(3))
     assert_allclose(found, [mean.sum() / N.sum(), _se(mean, N), _se(PLAIN - mean, N)])
-    assert _se(DRAWS.ravel(), np.tile(N, len(DRAWS))) > 1.4 * found[1]
+    assert _se(N_CONTROL_SETS.ravel(), np.tile(N, len(N_CONTROL_SETS))) > 1.4 * found[1]
 
 
 def test_the_error_of_one_pair_is_that_over_its_draws_and_of_one_draw_there_is_none() -> None:
-    expected = (DRAWS[:, 0] / N[0]).std(ddof=1) / len(DRAWS) ** 0.5
+    expected = (N_CONTROL_SETS[:, 0] / N[0]).std(ddof=1) / len(N_CONTROL_SETS) ** 0.5
     assert_allclose(_after(slice(1))[1:], [expected, expected])
-    assert_allclose(_after(slice(1), DRAWS[:1]), [0.1, np.nan, np.nan])
+    assert_allclose(_after(slice(1), N_CONTROL_SETS[:1]), [0.1, np.nan, np.nan])

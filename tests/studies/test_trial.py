@@ -81,7 +81,9 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for family, case in CASES.items():
         found[family], tokenizer = tmp_path_factory.mktemp(family), case.tokenizer()
         torch.manual_seed(0)
-        settings = {**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)} | (case.settings or {})
+        settings = (
+            {**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)} | (case.settings or {})
+        )
         model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(family, **settings))
         _enlarge(model)
         model.tie_weights()
@@ -102,7 +104,10 @@ class ByHand:
     @classmethod
     def of(cls, directory: Path | str, pair: Pair = PAIR, kind: Any = AutoModelForMaskedLM) -> Self:
         model = kind.from_pretrained(directory, attn_implementation="eager").eval()
-        return cls(model, dict(AutoTokenizer.from_pretrained(directory)(pair.a, pair.b, return_tensors="pt")))
+        return cls(
+            model,
+            dict(AutoTokenizer.from_pretrained(directory)(pair.a, pair.b, return_tensors="pt")),
+        )
 
     def run(self) -> Any:
         with torch.no_grad():
@@ -131,7 +136,9 @@ class ByHand:
             calls += 1
             return (states, *inputs[1:])
 
-        modules = [module for name, module in self.model.named_modules() if name.endswith(projection)]
+        modules = [
+            module for name, module in self.model.named_modules() if name.endswith(projection)
+        ]
         hooks = [module.register_forward_pre_hook(zero) for module in modules]
         yield
         for hook in hooks:
@@ -141,7 +148,9 @@ class ByHand:
 
 @contextmanager
 def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
-    with Scanner(ScanOptions(**{"model": str(directory), "predictive": "off"} | options)) as scanner:
+    with Scanner(
+        ScanOptions(**{"model": str(directory), "predictive": "off"} | options)
+    ) as scanner:
         yield Trials(scanner)
 
 
@@ -150,7 +159,9 @@ def weights_of(result: HeadScores) -> np.ndarray:
     return result.attention.weights
 
 
-def _check_word(predictions: tuple[Prediction, ...], before: torch.Tensor, after: torch.Tensor) -> None:
+def _check_word(
+    predictions: tuple[Prediction, ...], before: torch.Tensor, after: torch.Tensor
+) -> None:
     """The one hidden word is predicted as by the model run by hand, and otherwise after the change."""
     ((word,),) = (prediction.words for prediction in predictions)
     for guesses, probabilities in ((word.before, before), (word.after, after)):
@@ -160,13 +171,20 @@ def _check_word(predictions: tuple[Prediction, ...], before: torch.Tensor, after
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, Path], family: str, unit: Any) -> None:
+def test_nothing_changed_equals_classify_to_the_last_bit(
+    directories: dict[str, Path], family: str, unit: Any
+) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
-    with Scanner(ScanOptions(model=str(directories[family]), predictive="off", unit=unit)) as scanner:
+    with Scanner(
+        ScanOptions(model=str(directories[family]), predictive="off", unit=unit)
+    ) as scanner:
         expected, result = scanner.classify(pair, keep=True), Trials(scanner).run(pair).result
     assert expected.labels_by.keys() == result.labels_by.keys()
     for reading in expected.labels_by:
-        ours, theirs = (scores.with_reading(reading.by, reading.special).to_frame() for scores in (result, expected))
+        ours, theirs = (
+            scores.with_reading(reading.by, reading.special).to_frame()
+            for scores in (result, expected)
+        )
         assert ours.equals(theirs) and ours.attrs == theirs.attrs
     for name in ("weights", "query", "key", "norms"):
         kept, as_classified = (getattr(scores.attention, name) for scores in (result, expected))
@@ -177,7 +195,11 @@ def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, 
 @pytest.mark.parametrize("family", CASES)
 def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], family: str) -> None:
     hand = ByHand.of(directories[family])
-    tokenizer, ids, places = AutoTokenizer.from_pretrained(directories[family]), hand.inputs["input_ids"], (2, 6)
+    tokenizer, ids, places = (
+        AutoTokenizer.from_pretrained(directories[family]),
+        hand.inputs["input_ids"],
+        (2, 6),
+    )
     truths = ids[0, list(places)].tolist()
     hand.inputs["input_ids"] = ids.clone()
     hand.inputs["input_ids"][0, list(places)] = tokenizer.mask_token_id
@@ -195,16 +217,25 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
         assert_allclose([share for _, share in word.after], shares[top], atol=1e-5)
         assert_allclose(word.truth_after, shares[truth], atol=1e-5)
         decoded = [
-            tokenizer.decode([id_]) if family == "roberta" else tokenizer.convert_ids_to_tokens([id_])[0] for id_ in top
+            tokenizer.decode([id_])
+            if family == "roberta"
+            else tokenizer.convert_ids_to_tokens([id_])[0]
+            for id_ in top
         ]
         texts = [text for text, _ in word.after]
-        assert texts == [text if whole == "\ufffd" else whole for text, whole in zip(texts, decoded, strict=True)]
+        assert texts == [
+            text if whole == "\ufffd" else whole for text, whole in zip(texts, decoded, strict=True)
+        ]
 
 
 @pytest.mark.parametrize("family", [family for family, case in CASES.items() if case.projection])
-def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories: dict[str, Path], family: str) -> None:
+def test_heads_off_equal_zeroed_columns_before_the_output_projection(
+    directories: dict[str, Path], family: str
+) -> None:
     hand = ByHand.of(directories[family])
-    hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
+    hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(
+        directories[family]
+    ).mask_token_id
     intact, before = hand.weights(), hand.puts(3)
     with trials_of(directories[family]) as trials:
         trial = trials.run(PAIR, Change(hidden=(3,), off=OFF))
@@ -217,20 +248,30 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories
     assert_allclose(weights_of(trial.result), weights, atol=1e-6)
     assert_allclose(weights_of(again), intact, atol=1e-6)  # nothing is left behind
     assert_allclose(weights[0], intact[0], atol=1e-6)
-    assert all(np.abs(weights[layer] - intact[layer]).max() > 1e-3 for layer in (1, 2))  # later layers see it
+    assert all(
+        np.abs(weights[layer] - intact[layer]).max() > 1e-3 for layer in (1, 2)
+    )  # later layers see it
     _check_word(trial.predictions, before, after)
 
 
-@pytest.mark.parametrize("family", [family for family in CASES if family not in ("deberta-v2", "modernbert")])
-def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Path], family: str) -> None:
+@pytest.mark.parametrize(
+    "family", [family for family in CASES if family not in ("deberta-v2", "modernbert")]
+)
+def test_shuffled_positions_equal_position_ids_by_hand(
+    directories: dict[str, Path], family: str
+) -> None:
     hand = ByHand.of(directories[family])
     plain = hand.weights()
     with trials_of(directories[family], seed=3) as trials:
         trial = trials.run(PAIR, Change(hidden=(4,), positions="shuffled"))
         again = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).result
         encoded = trials._scanner.encode(PAIR)
-        order = shuffle_words([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
-    hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
+        order = shuffle_words(
+            [encoded], len(encoded.tokens), 3
+        )  # of the words as they are: hiding one moves none
+    hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(
+        directories[family]
+    ).mask_token_id
     before = hand.puts(4)
     hand.inputs["position_ids"] = order + CASES[family].first_position
     assert_allclose(weights_of(trial.result), hand.weights(), atol=1e-5)
@@ -241,13 +282,17 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
 
 def _bert_with(kind: Any, **more: Any) -> Any:
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=20, **{k: v for k, v in TAPPED["bert"].items() if k != "vocab_size"}, **more)
+    config = BertConfig(
+        vocab_size=20, **{k: v for k, v in TAPPED["bert"].items() if k != "vocab_size"}, **more
+    )
     return _enlarge(kind(config))
 
 
 def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
     names = {0: "no", 1: "perhaps", 2: "yes"}
-    model = _bert_with(BertForSequenceClassification, id2label=names, label2id={v: k for k, v in names.items()})
+    model = _bert_with(
+        BertForSequenceClassification, id2label=names, label2id={v: k for k, v in names.items()}
+    )
     directory = saved_with_tokenizer(tmp_path, model)
     hand = ByHand.of(directory, kind=AutoModelForSequenceClassification)
     before = hand.run().logits[0].double().softmax(-1)
@@ -259,9 +304,13 @@ def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
         (moved,) = trials.run(PAIR, Change(positions="shuffled")).predictions
     assert prediction.kind == "classes"
     assert [name for name, _, _ in prediction.classes] == ["no", "perhaps", "yes"]
-    assert_allclose([[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5)
+    assert_allclose(
+        [[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5
+    )
     hand.inputs["position_ids"] = shuffle_words([encoded], len(encoded.tokens), 0)
-    assert_allclose([a for _, _, a in moved.classes], hand.run().logits[0].double().softmax(-1), atol=1e-5)
+    assert_allclose(
+        [a for _, _, a in moved.classes], hand.run().logits[0].double().softmax(-1), atol=1e-5
+    )
 
 
 def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Path) -> None:
@@ -312,15 +361,23 @@ def test_what_cannot_be_changed_is_refused_in_a_line(
         assert trials.run(PAIR).result.units[0] == "[CLS]"  # and the next input is read
 
 
-def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, Path], tmp_path: Path) -> None:
+def test_what_a_model_does_not_allow_it_says_beforehand(
+    directories: dict[str, Path], tmp_path: Path
+) -> None:
     with trials_of(directories["deberta-v2"]) as trials:
         assert trials.available["hidden"] == trials.available["off"] == ""
     with trials_of(directories["distilbert"]) as trials:
         assert trials.available["segments"] == "the model reads no segment ids"
-        assert [name for name, why in trials.available.items() if not why] == ["hidden", "positions", "off"]
+        assert [name for name, why in trials.available.items() if not why] == [
+            "hidden",
+            "positions",
+            "off",
+        ]
         with pytest.raises(OptionError, match="segments cannot be changed"):
             trials.run(PAIR, Change(segments="zeroed"))
     with trials_of(saved(KINDS["decoder without delimiters"], tmp_path)) as trials:
         assert trials.available["hidden"] == "the model has no mask token"
-        with pytest.raises(OptionError, match="hidden cannot be changed: the model has no mask token"):
+        with pytest.raises(
+            OptionError, match="hidden cannot be changed: the model has no mask token"
+        ):
             trials.run(PAIR, Change(hidden=(1,)))

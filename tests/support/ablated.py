@@ -23,7 +23,9 @@ def effect_of(
 ) -> Effect:
     """Of one head, with as many controls as are given; `possible` is how many there could be, if that is more."""
     controls = tuple((Head(0, number),) for number in range(1, len(others) + 1))
-    heads_off = HeadSet(name, (Head(0, 0),), controls, len(controls) if possible is None else possible)
+    heads_off = HeadSet(
+        name, (Head(0, 0),), controls, len(controls) if possible is None else possible
+    )
     return Effect.of(heads_off, quantity, (1.0, ablated, *others), se, 9, pairs)
 
 

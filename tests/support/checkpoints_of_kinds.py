@@ -7,7 +7,14 @@ from typing import Any
 
 import torch
 from families import TAPPED, UNTAPPED
-from tokenizers_of_kinds import beginning_alone, byte_level, ending, unigram, without_delimiters, wordpiece
+from tokenizers_of_kinds import (
+    beginning_alone,
+    byte_level,
+    ending,
+    unigram,
+    without_delimiters,
+    wordpiece,
+)
 from transformers import AutoConfig, AutoModel
 
 from attnscan.model.running import quiet_transformers

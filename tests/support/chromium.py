@@ -13,7 +13,9 @@ import pytest
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
-_PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_PATH = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
 
 try:
@@ -26,7 +28,9 @@ except ImportError:
 if _PATH is None and not _MUST_RUN:
     pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
-expect.set_options(timeout=60_000)  # on a busy machine, five seconds are too few for a page or a model's answer
+expect.set_options(
+    timeout=60_000
+)  # on a busy machine, five seconds are too few for a page or a model's answer
 Open = Callable[..., Page]
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental")
 
@@ -78,4 +82,7 @@ def check_accessibility(page: Page, view: str) -> None:
     results = Axe().run(page, options={"runOnly": _RULES, "resultTypes": ["violations"]})
     assert len(results.response["passes"]) > 20, "axe-core did not look at the page"
     assert results.violations_count == 0, f"{view}: {results.generate_report()}"
-    assert page.viewport_size and page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    assert (
+        page.viewport_size
+        and page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    )

@@ -31,7 +31,10 @@ def random_weights(layers: int, heads: int, tokens: int) -> tuple[HeadScores, At
 
 def texts(svg: bytes) -> list[str]:
     """Every text of a picture, in order."""
-    return [element.text or "" for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    return [
+        element.text or ""
+        for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 def size(picture: bytes, format: str) -> tuple[float, float]:
@@ -44,4 +47,6 @@ def size(picture: bytes, format: str) -> tuple[float, float]:
     if format == "pdf":
         return float(found[2]) / 72, float(found[3]) / 72
     root = ET.fromstring(picture)
-    return float(root.attrib["width"].removesuffix("pt")) / 72, float(root.attrib["height"].removesuffix("pt")) / 72
+    return float(root.attrib["width"].removesuffix("pt")) / 72, float(
+        root.attrib["height"].removesuffix("pt")
+    ) / 72

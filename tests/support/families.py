@@ -4,7 +4,13 @@ from collections import defaultdict
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, EncoderDecoderConfig, EncoderDecoderModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+)
 
 from attnscan.model.tap import AttentionBlock
 
@@ -21,9 +27,21 @@ _SMALL: Settings = {
     "intermediate_size": 37,
     "max_position_embeddings": 64,
 }
-_IDS: Settings = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+_IDS: Settings = {
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+}
 GROUPED: Settings = {**_SMALL, **_IDS, "num_key_value_heads": 2}
-_XLM: Settings = {"n_words": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64}
+_XLM: Settings = {
+    "n_words": VOCABULARY,
+    "emb_dim": 32,
+    "n_layers": 3,
+    "n_heads": 4,
+    "max_position_embeddings": 64,
+}
 _ENDS: Settings = {"bos_token_id": 1, "eos_token_id": 2}
 _GPT: Settings = {**_VOCAB, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, **_ENDS}
 BART: Settings = {
@@ -39,12 +57,26 @@ BART: Settings = {
 _T5: Settings = {**_VOCAB, "d_model": 32, "num_layers": 3, "num_heads": 4, "d_kv": 8, "d_ff": 37}
 
 TAPPED_ENCODERS: dict[str, Settings] = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL),
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL
+    ),
     **dict.fromkeys(("layoutlm", "markuplm", "nomic_bert", "gte", "jina_embeddings_v3"), _SMALL),
     **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "roc_bert", "splinter"), _SMALL),
     **{key: {**_SMALL, "embedding_size": 16} for key in ("albert", "electra")},
-    "distilbert": {**_VOCAB, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37, "max_position_embeddings": 64},
-    "mobilebert": {**_SMALL, "embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32},
+    "distilbert": {
+        **_VOCAB,
+        "dim": 32,
+        "n_layers": 3,
+        "n_heads": 4,
+        "hidden_dim": 37,
+        "max_position_embeddings": 64,
+    },
+    "mobilebert": {
+        **_SMALL,
+        "embedding_size": 16,
+        "intra_bottleneck_size": 32,
+        "true_hidden_size": 32,
+    },
     "modernbert": {**_SMALL, **_IDS, "local_attention": 4, "global_attn_every_n_layers": 2},
     "eurobert": {**_SMALL, **_IDS, "mask_token_id": 4, "num_key_value_heads": 2},
     "ultrabert": {**_SMALL, **_IDS, "sliding_window": 3},
@@ -67,7 +99,9 @@ TAPPED_DECODERS: dict[str, Settings] = {
     **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm", "doge"), GROUPED),
     **dict.fromkeys(("mistral", "phi3", "starcoder2"), _WINDOW),
     **dict.fromkeys(("qwen3", "gemma"), _GEMMA),
-    **{key: {**_GEMMA, "sliding_window": 4} for key in ("gemma3_text", "gemma4_text")},  # of unequal heads the latter
+    **{
+        key: {**_GEMMA, "sliding_window": 4} for key in ("gemma3_text", "gemma4_text")
+    },  # of unequal heads the latter
     **{key: {**GROUPED, **_EXPERTS} for key in ("mixtral", "jetmoe")},
     "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
     "ctrl": {**_VOCAB, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
@@ -80,7 +114,10 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
     **dict.fromkeys(("xlm", "flaubert"), _XLM),
     "xlnet": {**_VOCAB, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 37},
-    "convbert": {**_SMALL, "embedding_size": 32},  # drops half of its heads, whatever its config says
+    "convbert": {
+        **_SMALL,
+        "embedding_size": 32,
+    },  # drops half of its heads, whatever its config says
     "roformer": {**_SMALL, "embedding_size": 32},
     "big_bird": {**_SMALL, "attention_type": "original_full"},
     "rembert": {**_SMALL, "input_embedding_size": 16},
@@ -90,17 +127,45 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
 _T5_GEMMA: Settings = {**_GEMMA, "sliding_window": 4}
 _PROPHET: Settings = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4}
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
-    "t5gemma": {**_VOCAB, "encoder": _T5_GEMMA, "decoder": {**_T5_GEMMA, "num_hidden_layers": 2}},  # caps its logits
+    "t5gemma": {
+        **_VOCAB,
+        "encoder": _T5_GEMMA,
+        "decoder": {**_T5_GEMMA, "num_hidden_layers": 2},
+    },  # caps its logits
     "mvp": BART,
-    "prophetnet": {**_VOCAB, **_PROPHET, "hidden_size": 32, "num_encoder_layers": 3, "num_decoder_layers": 2},
+    "prophetnet": {
+        **_VOCAB,
+        **_PROPHET,
+        "hidden_size": 32,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 2,
+    },
     "bigbird_pegasus": {**BART, "attention_type": "original_full"},
 }
 _NLLB: Settings = {**BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
-_BOTH: Settings = {"encoder_attention_heads": 4, "decoder_attention_heads": 2, "decoder_ffn_dim": 33}
+_BOTH: Settings = {
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 2,
+    "decoder_ffn_dim": 33,
+}
 _UNEQUAL: Settings = {**BART, **_BOTH, "decoder_start_token_id": 2}
 _T5_TWO: Settings = {**_T5, "num_decoder_layers": 2, "decoder_start_token_id": 0}
-_LIKE_BART = ("bart", "mbart", "plbart", "marian", "pegasus", "m2m_100", "blenderbot", "blenderbot-small")
-_FSMT: Settings = {**_UNEQUAL, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY, "langs": ["en", "de"]}
+_LIKE_BART = (
+    "bart",
+    "mbart",
+    "plbart",
+    "marian",
+    "pegasus",
+    "m2m_100",
+    "blenderbot",
+    "blenderbot-small",
+)
+_FSMT: Settings = {
+    **_UNEQUAL,
+    "src_vocab_size": VOCABULARY,
+    "tgt_vocab_size": VOCABULARY,
+    "langs": ["en", "de"],
+}
 ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
     **dict.fromkeys(("t5", "mt5", "umt5"), (_T5_TWO, "edc")),
     "switch_transformers": ({**_T5_TWO, "num_experts": 2}, "edc"),
@@ -122,11 +187,20 @@ UNTAPPED_DECODERS: dict[str, Settings] = {
     "bloom": {**_VOCAB, "hidden_size": 32, "n_layer": 3, "n_head": 4},
     "falcon": {**_SMALL, **_IDS, "alibi": False, "num_kv_heads": 2},
     **{key: {**_GPT, "rotary_dim": 4} for key in ("gptj", "codegen")},
-    "gpt_neo": {**_SMALL, **_IDS, "attention_types": [[["global", "local", "global"], 1]], "window_size": 4},
+    "gpt_neo": {
+        **_SMALL,
+        **_IDS,
+        "attention_types": [[["global", "local", "global"], 1]],
+        "window_size": 4,
+    },
     "openai-gpt": _GPT,
     "xglm": {**_VOCAB, "d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 37},
 }
-UNTAPPED: dict[str, Settings] = {**UNTAPPED_ENCODERS, **UNTAPPED_ENCODER_DECODERS, **UNTAPPED_DECODERS}
+UNTAPPED: dict[str, Settings] = {
+    **UNTAPPED_ENCODERS,
+    **UNTAPPED_ENCODER_DECODERS,
+    **UNTAPPED_DECODERS,
+}
 """Families whose own eager attention is watched."""
 
 NOT_CARRIED = ("convbert", "nystromformer", "squeezebert", "jetmoe")
@@ -138,10 +212,15 @@ REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({name: size for name, size in _SMALL.items() if name != "num_attention_heads"}, _NONE),
     "mamba": ({**_VOCAB, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
     **dict.fromkeys(("mra", "yoso"), (_SMALL, _NONE)),
-    **dict.fromkeys(("gpt_oss", "inkling2_text"), ({**_GEMMA, **_EXPERTS}, "not a softmax")),  # a sink
+    **dict.fromkeys(
+        ("gpt_oss", "inkling2_text"), ({**_GEMMA, **_EXPERTS}, "not a softmax")
+    ),  # a sink
     "longformer": ({**_SMALL, "attention_window": 8}, _NONE),  # not over all keys
     "led": ({**BART, "attention_window": 8}, _NONE),
-    "canine": ({**_CANINE, "local_transformer_stride": 4, "upsampling_kernel_size": 2}, "weights of shape"),
+    "canine": (
+        {**_CANINE, "local_transformer_stride": 4, "upsampling_kernel_size": 2},
+        "weights of shape",
+    ),
     "pegasus_x": ({**BART, "block_size": 4, "num_global_tokens": 2}, _NONE),
     "bros": (_SMALL, "bbox"),
     "lilt": ({**_SMALL, "hidden_size": 48, "channel_shrink_ratio": 2}, _SEVERAL),
@@ -225,7 +304,9 @@ class Collected:
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; what comes once more replaces what came first."""
         kept = [
-            other for other in self.blocks[block.layer] if (other.inputs, other.heads) != (block.inputs, block.heads)
+            other
+            for other in self.blocks[block.layer]
+            if (other.inputs, other.heads) != (block.inputs, block.heads)
         ]
         self.blocks[block.layer] = [*kept, block]
 
@@ -233,7 +314,8 @@ class Collected:
         """Shape: [batch, head, query, key], or of queries or keys; 0 on padding that was left out."""
         parts = [(block, getattr(block, name)) for block in self.blocks[number]]
         batch, heads = (
-            max(where.stop for where in places) for places in zip(*((b.inputs, b.heads) for b, _ in parts), strict=True)
+            max(where.stop for where in places)
+            for places in zip(*((b.inputs, b.heads) for b, _ in parts), strict=True)
         )
         rows, columns = (max(part.shape[axis] for _, part in parts) for axis in (2, 3))
         whole = torch.full((batch, heads, rows, columns), torch.nan)

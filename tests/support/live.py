@@ -79,7 +79,11 @@ def call(
 ) -> Response:
     """What an app answers to one request in this process."""
     pieces = [body or b""]
-    fields = [("host", host), *([("content-length", str(len(body)))] if body is not None else []), *headers]
+    fields = [
+        ("host", host),
+        *([("content-length", str(len(body)))] if body is not None else []),
+        *headers,
+    ]
     scope = {
         "type": "http",
         "method": method or ("GET" if body is None else "POST"),

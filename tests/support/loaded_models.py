@@ -22,7 +22,9 @@ class LoadedModels:
 
     def __init__(self, load: Callable[..., LoadedModel]) -> None:
         self.anew = load
-        self._kept: dict[tuple[Any, ...], tuple[LoadedModel, dict[str, Any]]] = {}  # and how it was when it was loaded
+        self._kept: dict[
+            tuple[Any, ...], tuple[LoadedModel, dict[str, Any]]
+        ] = {}  # and how it was when it was loaded
 
     def __call__(
         self,
@@ -54,7 +56,9 @@ class LoadedModels:
         """What is not as it was when it was loaded. Such models are loaded anew the next time."""
         lines = []
         for key, (loaded, before) in list(self._kept.items()):
-            if names := [name for name, value in _state(loaded).items() if value != before.get(name)]:
+            if names := [
+                name for name, value in _state(loaded).items() if value != before.get(name)
+            ]:
                 del self._kept[key]
                 lines.append(f"{loaded.source.name}: {', '.join(names)}")
         return lines
@@ -64,7 +68,14 @@ def _state(loaded: LoadedModel) -> dict[str, Any]:
     """All that somebody could forget to put back; but for the attention, since a module may hold a tap open."""
     state: dict[str, Any] = {}
     for name, module in loaded.whole.named_modules():
-        state[name or "the model"] = (module.training, sum(len(getattr(module, kind)) for kind in _HOOKS))
+        state[name or "the model"] = (
+            module.training,
+            sum(len(getattr(module, kind)) for kind in _HOOKS),
+        )
     for name, weights in [*loaded.whole.named_parameters(), *loaded.whole.named_buffers()]:
-        state[name] = (id(weights), weights.data_ptr(), None if weights.is_inference() else weights._version)
+        state[name] = (
+            id(weights),
+            weights.data_ptr(),
+            None if weights.is_inference() else weights._version,
+        )
     return state

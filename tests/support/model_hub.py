@@ -22,7 +22,9 @@ def checkpoint(path: Path, files: tuple[str, ...] = WHOLE) -> Path:
     """A directory with the files of a checkpoint, which nobody loads here."""
     path.mkdir(parents=True, exist_ok=True)
     for name in files:
-        (path / name).write_text('{"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 3}')
+        (path / name).write_text(
+            '{"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 3}'
+        )
     return path
 
 
@@ -39,9 +41,13 @@ class ModelHub:
     """Its commits are directories of files."""
 
     commits: Mapping[str, Path]
-    mains: Sequence[str]  # which of them `main` is when it is asked for the first time, the second, ...; then it stays
+    mains: Sequence[
+        str
+    ]  # which of them `main` is when it is asked for the first time, the second, ...; then it stays
     address: str = ""  # for HF_ENDPOINT
-    requests: list[str] = field(default_factory=list)  # all that came, as `GET commit/file` and the like
+    requests: list[str] = field(
+        default_factory=list
+    )  # all that came, as `GET commit/file` and the like
     _main_requests: int = 0
 
     def commit(self, revision: str) -> str | None:
@@ -80,11 +86,20 @@ def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[Mod
         kind, revision = (request.path_params.get(name) for name in ("kind", "revision"))
         if (commit := hub.commit(revision or "main")) is None:
             return _missing("RevisionNotFound")
-        hub.requests.append(f"{request.method} {'tree' if kind == 'tree' else 'info'} {revision or 'main'}")
+        hub.requests.append(
+            f"{request.method} {'tree' if kind == 'tree' else 'info'} {revision or 'main'}"
+        )
         files = sorted(hub.commits[commit].iterdir())
         if kind == "tree":
-            return JSONResponse([{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": "0"} for f in files])
-        return JSONResponse({"id": ID, "sha": commit, "siblings": [{"rfilename": file.name} for file in files]})
+            return JSONResponse(
+                [
+                    {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": "0"}
+                    for f in files
+                ]
+            )
+        return JSONResponse(
+            {"id": ID, "sha": commit, "siblings": [{"rfilename": file.name} for file in files]}
+        )
 
     routes = [
         Route("/", lambda _: Response()),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import AttentionKind, Reading
+from attnscan.results.terms import AttentionKind, AttentionView
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.weights import classify_weights
 
@@ -57,7 +57,10 @@ def made_up(
     saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
     result = classify_weights(saved, "made-up", ScanOptions(), keep=True)
     attention = replace(
-        Attention.of(saved, result.sentence, (), AttentionKind.ONLY), query=query, key=key, scaling=(scaling,) * layers
+        Attention.of(saved, result.sentence, (), AttentionKind.ONLY),
+        query=query,
+        key=key,
+        scaling=(scaling,) * layers,
     )
     return replace(result, attention=attention), attention
 
@@ -65,16 +68,24 @@ def made_up(
 def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
     """The same result with what its heads carry, by norms [layer, head, key] of which a few are small."""
     attention = result.kept_attention()
-    norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid.shape, len(attention.tokens)))
+    norms = np.random.default_rng(1).lognormal(
+        0, 1.5, (*attention.grid.shape, len(attention.tokens))
+    )
     attention = replace(attention, norms=norms.astype(np.float32))
     shares = attention.carried.weights
-    spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
-    carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True)
+    spread = np.where(
+        shares.any(-1, keepdims=True), shares, attention.weights
+    )  # saved weights may hold no empty row
+    carried = classify_weights(
+        replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True
+    )
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
     labels_by = dict(result.labels_by)
     for reading in carried.labels_by:
-        of_norms = Reading("carried", reading.special)
-        labels_by[of_norms] = replace(carried.with_reading(special=reading.special).labels, reading=of_norms)
+        of_norms = AttentionView("carried", reading.special)
+        labels_by[of_norms] = replace(
+            carried.with_reading(special=reading.special).labels, reading=of_norms
+        )
     scores_by = {**result.scores_by, "carried": carried.scores}
     changes = {"output": output, "attention": attention}
     return replace(result, scores_by=scores_by, labels_by=labels_by, **changes), attention
@@ -93,7 +104,9 @@ class Elements(HTMLParser):
         self._name = ""
         self.feed(html)
         for place, facts in enumerate(self.data["inputs"] if "data" in self.text else ()):
-            self.text |= {f"{place}:{name}" if place else name: text for name, text in facts["texts"].items()}
+            self.text |= {
+                f"{place}:{name}" if place else name: text for name, text in facts["texts"].items()
+            }
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
@@ -114,7 +127,9 @@ class Elements(HTMLParser):
         tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
         names = ("rows", "unsure", "rests", "chance", "profiles")
-        facts |= {name: {reading: table[name] for reading, table in tables.items()} for name in names}
+        facts |= {
+            name: {reading: table[name] for reading, table in tables.items()} for name in names
+        }
         return facts | {"columns": tables[facts["usual"]]["columns"]}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
@@ -128,7 +143,11 @@ class Elements(HTMLParser):
     def neurons(self, name: str, tokens: int) -> NDArray[np.float64]:
         """A head's queries and keys as the scripts make them. Shape: [query or key, token, neuron]."""
         _, zero, of_query, of_key, packed = self.text[f"neurons-{name}"].split(",")
-        high, low = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, -1).astype(np.int64)
+        high, low = (
+            np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8)
+            .reshape(2, -1)
+            .astype(np.int64)
+        )
         steps = (high << 8 | low).reshape(2, tokens, -1) - int(zero)
         return steps * np.array([float(of_query), float(of_key)])[:, None, None]
 
@@ -140,7 +159,9 @@ class Elements(HTMLParser):
         if reading.startswith("carried"):
             norms, *rest = self.steps_of(f"carried-{name}").reshape(length + 1, length + 1)
             products = np.where(special, 0, rows[:, 1:] * norms[1:])
-            expected = (products * steps / products.sum(-1, keepdims=True).clip(1) + 0.5).astype(int)
+            expected = (products * steps / products.sum(-1, keepdims=True).clip(1) + 0.5).astype(
+                int
+            )
             rows = np.array(rest)
             rows[:, 1:] = (rows[:, 1:] + expected - 128) % 2**16
         sums, shares = rows[:, :1] / 65535, rows[:, 1:] / steps
@@ -150,5 +171,9 @@ class Elements(HTMLParser):
 
     def carried(self, kind: str) -> list[tuple[int, int]]:
         """The heads whose weights or neurons are there, in the page's order."""
-        names = [name.split("-")[1:] for name in self.text if name.startswith(f"{kind}-") and name[-1].isdigit()]
+        names = [
+            name.split("-")[1:]
+            for name in self.text
+            if name.startswith(f"{kind}-") and name[-1].isdigit()
+        ]
         return [(int(layer), int(head)) for layer, head in names]

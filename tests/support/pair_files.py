@@ -60,5 +60,9 @@ def parquet(columns: dict[str, Any] | pa.Table, **options: Any) -> bytes:
 LINES = {
     "csv": [HEADER, "a,b\n", "e,f\n"],
     "tsv": ["sentence_a\tsentence_b\n", "a\tb\n", "e\tf\n"],
-    "jsonl": ["\n", '{"sentence_a": "a", "sentence_b": "b"}\n', '{"sentence_a": "e", "sentence_b": "f"}\n'],
+    "jsonl": [
+        "\n",
+        '{"sentence_a": "a", "sentence_b": "b"}\n',
+        '{"sentence_a": "e", "sentence_b": "f"}\n',
+    ],
 }

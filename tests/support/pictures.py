@@ -31,7 +31,8 @@ from attnscan.views.pictures import picture
 DIRECTORY = ROOT / "docs" / "pictures"
 # Rich's own frame asks a server for its font: this one takes what the reader's machine has.
 _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
-    "font-family: Fira Code, monospace", "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+    "font-family: Fira Code, monospace",
+    "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace",
 )
 
 
@@ -41,23 +42,32 @@ def of_command(command: str) -> list[str]:
         "plot": [*(f"{kind}.svg" for kind in get_args(Kind)), "lines.svg"],
         "report": ["page.png"],
         "serve": ["serve.png"],
-    } | {name: [f"screen-{name}.svg", f"{name}.svg"] for name in ("ablate", "similar", "compare", "syntax")}
+    } | {
+        name: [f"screen-{name}.svg", f"{name}.svg"]
+        for name in ("ablate", "similar", "compare", "syntax")
+    }
     return drawn.get(command, [f"screen-{command}.svg"])
 
 
 def screens() -> dict[str, bytes]:
     """The first screen on each command's page, in colour; that of `heads` is the README's."""
-    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMANDS} | {"heads": README}
+    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMANDS} | {
+        "heads": README
+    }
     made = {}
     for command in COMMANDS:
         if command != "syntax" and f"screen-{command}.svg" in of_command(command):
             typed = re.findall(r"<!-- \$ (.*?) -->", pages[command].read_text(encoding="utf-8"))
-            made[f"screen-{command}.svg"] = _screen(typed[0] if typed else f"attnscan {command} next-word")
+            made[f"screen-{command}.svg"] = _screen(
+                typed[0] if typed else f"attnscan {command} next-word"
+            )
     return made
 
 
 def _screen(typed: str) -> bytes:
-    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(
+        record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(Text.from_ansi(output_of(typed, color=True)), soft_wrap=True)
     return console.export_svg(title=typed, code_format=_FRAME, unique_id="attnscan").encode()
 

@@ -33,14 +33,20 @@ from attnscan.scoring.patterns import PATTERNS
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+COMMAND = re.compile(
+    r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL
+)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
-_GENERATED = re.compile(r"(<!-- (?!\$|end of)([^\n]+) -->\n)(?:(?!<!-- ).)*(<!-- end of \w+ -->\n)", re.DOTALL)
+_GENERATED = re.compile(
+    r"(<!-- (?!\$|end of)([^\n]+) -->\n)(?:(?!<!-- ).)*(<!-- end of \w+ -->\n)", re.DOTALL
+)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
-    text = COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{output_of(m['command'])}```\n", text)
+    text = COMMAND.sub(
+        lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{output_of(m['command'])}```\n", text
+    )
     return _GENERATED.sub(lambda m: m[1] + _generated(m[2]) + m[3], text)
 
 
@@ -56,10 +62,14 @@ def _generated(comment: str) -> str:
 def output_of(command: str, *, color: bool = False) -> str:
     """What a command prints, with a terminal's colours if that is asked for."""
     program, *arguments = shlex.split(command)
-    colored = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"} if color else {}
+    colored = (
+        {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"} if color else {}
+    )
     if program == "python":
         typed, env = [sys.executable, *arguments], os.environ | colored
-        return subprocess.run(typed, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            typed, cwd=ROOT, env=env, capture_output=True, text=True, check=True
+        ).stdout
     env = {"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled", **colored}
     result = CliRunner(env=env).invoke(app, arguments, color=color)
     assert result.exit_code == 0, result.output
@@ -72,7 +82,11 @@ def _options() -> dict[str, dict[str, tuple[str, str]]]:
     every = {}
     for command in COMMANDS:
         context = command_named(command).make_context(command, [], resilient_parsing=True)
-        params = {str(param.name): param for param in context.command.params if not getattr(param, "hidden", False)}
+        params = {
+            str(param.name): param
+            for param in context.command.params
+            if not getattr(param, "hidden", False)
+        }
         options = [name for name, param in params.items() if param.param_type_name == "option"]
         ordered = [name for name in params if name not in options]
         ordered += [name for group in grouped(options).values() for name in group]
@@ -93,11 +107,18 @@ def _with(name: str) -> list[str]:
 
 def _is_shared(name: str) -> bool:
     """Whether an option stands on the page of those that commands share: two commands have it, in one meaning."""
-    return len(_with(name)) > 1 and name in {*USUAL, *(name for group in GROUPS.values() for name in group)}
+    return len(_with(name)) > 1 and name in {
+        *USUAL,
+        *(name for group in GROUPS.values() for name in group),
+    }
 
 
 def _own_options(command: str) -> str:
-    options = {name: cells for name, cells in _options()[command].items() if not _is_shared(name) and name not in "ab"}
+    options = {
+        name: cells
+        for name, cells in _options()[command].items()
+        if not _is_shared(name) and name not in "ab"
+    }
     rows = "".join(f"| {typed} | {about} |\n" for typed, about in options.values())
     return f"| option | what it does |\n| --- | --- |\n{rows}"
 
@@ -112,7 +133,11 @@ def _shared_options() -> str:
             listed += f"### {heading}\n\nCommands: {most}.\n\n"
             for name, commands in whose.items():
                 typed, about = _options()[_with(name)[0]][name]
-                listed += f"- {typed}: {about}{'' if commands == most else f' ({commands})'}\n".replace(r"\|", "|")
+                listed += (
+                    f"- {typed}: {about}{'' if commands == most else f' ({commands})'}\n".replace(
+                        r"\|", "|"
+                    )
+                )
             listed += "\n"
     return listed
 
@@ -130,7 +155,9 @@ def _gallery() -> str:
 
     shown = ""
     for command in COMMANDS:
-        files = (f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command))
+        files = (
+            f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command)
+        )
         shown += f"## {command}\n\n" + "\n\n".join(files) + "\n\n"
     return shown
 
@@ -154,7 +181,10 @@ def _families() -> str:
     ]
     table, notes = "| read by | | families |\n| --- | --- | --- |\n", families.AS
     for how, kind, several in rows:
-        names = [f + f" ({notes.get(f)})" * (f in notes) + "¹" * (f in families.NOT_CARRIED) for f in several]
+        names = [
+            f + f" ({notes.get(f)})" * (f in notes) + "¹" * (f in families.NOT_CARRIED)
+            for f in several
+        ]
         table += f"| {how} | {kind} | {', '.join(names)} |\n"
     return table
 
@@ -180,7 +210,9 @@ def _members(name: str, chosen: str) -> str:
     """What a class is, with some of its attributes and methods."""
     cls = getattr(attnscan, name)
     about = (inspect.getdoc(cls) or "").partition("\n\n")[0]
-    return f"### class {name}\n\n{about}\n\n" + "".join(_member(cls, member) for member in chosen.split())
+    return f"### class {name}\n\n{about}\n\n" + "".join(
+        _member(cls, member) for member in chosen.split()
+    )
 
 
 def _member(cls: type, name: str) -> str:
@@ -188,7 +220,10 @@ def _member(cls: type, name: str) -> str:
     member = inspect.getattr_static(cls, name, None)
     if isinstance(member, property | cached_property):
         function: Any = member.fget if isinstance(member, property) else member.func
-        code, text = f"{name}: {inspect.signature(function).return_annotation}", inspect.getdoc(member)
+        code, text = (
+            f"{name}: {inspect.signature(function).return_annotation}",
+            inspect.getdoc(member),
+        )
     elif isinstance(member, classmethod) or inspect.isfunction(member):
         code, text = _call(getattr(cls, name)), inspect.getdoc(member)
     else:
@@ -202,7 +237,9 @@ def _call(function: Callable[..., Any]) -> str:
     """A function with each argument's default, and what it returns."""
     signature = inspect.signature(function)
     arguments = [
-        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+        parameter.name
+        if parameter.default is parameter.empty
+        else f"{parameter.name}={parameter.default!r}"
         for parameter in signature.parameters.values()
         if parameter.name != "self"
     ]
@@ -215,7 +252,9 @@ def _field(cls: type, name: str) -> tuple[str, str]:
     assert isinstance(definition, ast.ClassDef)
     for node, below in pairwise([*definition.body, ast.Pass()]):
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
-            return f"{name}: {ast.unparse(node.annotation)}", getattr(getattr(below, "value", None), "value", "")
+            return f"{name}: {ast.unparse(node.annotation)}", getattr(
+                getattr(below, "value", None), "value", ""
+            )
     raise AssertionError(f"{cls.__name__} has no {name}")
 
 

@@ -37,7 +37,8 @@ class Written:
             sentence=list(self.sentence),
             text=[token.casefold() for token in self.tokens],
             content=[
-                s >= 0 and any(map(str.isalnum, token)) for token, s in zip(self.tokens, self.sentence, strict=True)
+                s >= 0 and any(map(str.isalnum, token))
+                for token, s in zip(self.tokens, self.sentence, strict=True)
             ],
             visible=[[visible is None or bool(visible[i][j]) for j in places] for i in places],
             pieces=[[i] for i in places],
@@ -55,7 +56,9 @@ def of_pairs(
     found = []
     for one, matrix, seen in zip(inputs, weights, visible or [None] * len(inputs), strict=True):
         written = one.seeing(seen)
-        queries = by_query(written, np.asarray(matrix).tolist(), targets(written), "out" if words_only else "in")
+        queries = by_query(
+            written, np.asarray(matrix).tolist(), targets(written), "out" if words_only else "in"
+        )
         found.append({pattern: added(list(queries[pattern].values())) for pattern in PATTERNS})
     return {pattern: Score([sums[pattern] for sums in found]) for pattern in PATTERNS}
 
@@ -63,7 +66,12 @@ def of_pairs(
 def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
     """Mean row entropy over all words, in nats."""
     pairs = zip(inputs, weights, strict=True)
-    rows = [matrix[i] for one, matrix in pairs for i, sentence in enumerate(one.sentence) if sentence >= 0]
+    rows = [
+        matrix[i]
+        for one, matrix in pairs
+        for i, sentence in enumerate(one.sentence)
+        if sentence >= 0
+    ]
     return float(np.mean([-sum(w * math.log(w) for w in row if w > 0) for row in rows]))
 
 
@@ -88,17 +96,29 @@ def check_head(
         by_chance = of_pairs(inputs, even, words_only=words_only) if even else {}
         for pattern, score in expected.items():
             place = (*head.place, table.patterns.index(pattern))
-            ours = [getattr(scored, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+            ours = [
+                getattr(scored, name)[place] for name in ("score", "chance", "se", "n", "pairs")
+            ]
             chance = by_chance[pattern].mean() if even else score.mean("chance")
             theirs = [score.mean(), chance, score.se, score.n, score.pairs]
             if pattern == "identical":  # how much of it is the word itself
                 ours, theirs = [*ours, scored.itself[place]], [*theirs, score.mean("itself")]
             elif pattern == "cross-sentence":
                 ours, theirs = [*ours, scored.share[place]], [*theirs, score.share]
-            assert_allclose(ours, theirs, atol=atol, err_msg=f"{pattern} of {head.name}, {words_only=}")
+            assert_allclose(
+                ours, theirs, atol=atol, err_msg=f"{pattern} of {head.name}, {words_only=}"
+            )
 
 
-CROSS_PATTERNS = ("aligned", "before-aligned", "after-aligned", "same-place", "identical", "delimiter", "even")
+CROSS_PATTERNS = (
+    "aligned",
+    "before-aligned",
+    "after-aligned",
+    "same-place",
+    "identical",
+    "delimiter",
+    "even",
+)
 Links = set[tuple[int, int]]
 
 
@@ -119,7 +139,10 @@ def side(tokenizer: Any, text: str) -> Side:
     """Read a text whose words stand between spaces; a token of white space alone is of the word behind it."""
     encoding = tokenizer(text).encodings[0]
     spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
-    words = [None if s is None else len(text[:b].split()) - bool(text[a:b].strip()) for (a, b), s in spans]
+    words = [
+        None if s is None else len(text[:b].split()) - bool(text[a:b].strip())
+        for (a, b), s in spans
+    ]
     return Side([token.replace("▁", "").casefold() for token in encoding.tokens], words)
 
 
@@ -128,28 +151,51 @@ def across(source: Side, target: Side, links: Links) -> tuple[Input, Rows]:
     keys, count = source.places, len(source.texts)
     rows: Rows = {pattern: {} for pattern in CROSS_PATTERNS}
     for number, place in enumerate(target.places):
-        linked, text = [key for key, word in links if word == target.words[place]], target.texts[place]
+        linked, text = (
+            [key for key, word in links if word == target.words[place]],
+            target.texts[place],
+        )
         said, last = any(map(str.isalnum, text)), len(target.places) - 1
         wanted = {
             "aligned": [key for key in keys if source.words[key] in linked],
-            "before-aligned": [key for key in keys if linked and source.words[key] == min(linked) - 1],
-            "after-aligned": [key for key in keys if linked and source.words[key] == max(linked) + 1],
+            "before-aligned": [
+                key for key in keys if linked and source.words[key] == min(linked) - 1
+            ],
+            "after-aligned": [
+                key for key in keys if linked and source.words[key] == max(linked) + 1
+            ],
             "same-place": [keys[math.floor(number * (len(keys) - 1) / last + 0.5) if last else 0]],
             "identical": [key for key in keys if said and source.texts[key] == text],
             "delimiter": [key for key in range(count) if key not in keys],
             "even": keys,
         }
         for pattern, found in wanted.items():
-            rows[pattern][count + place] = dict.fromkeys(found, 1 / len(keys) if pattern == "even" else 1.0)
-    sentence = [-1 if word is None else i for i, of in enumerate((source, target)) for word in of.words]
+            rows[pattern][count + place] = dict.fromkeys(
+                found, 1 / len(keys) if pattern == "even" else 1.0
+            )
+    sentence = [
+        -1 if word is None else i for i, of in enumerate((source, target)) for word in of.words
+    ]
     visible = [[key < count for key in range(len(sentence))] for _ in sentence]
-    one = Input({}, sentence, [*source.texts, *target.texts], [], visible, [[i] for i in range(len(sentence))])
+    one = Input(
+        {},
+        sentence,
+        [*source.texts, *target.texts],
+        [],
+        visible,
+        [[i] for i in range(len(sentence))],
+    )
     return one, rows
 
 
-def scores_across(checkpoint: Path, pairs: Sequence[tuple[str, str, str]], query: str) -> dict[Any, Score]:
+def scores_across(
+    checkpoint: Path, pairs: Sequence[tuple[str, str, str]], query: str
+) -> dict[Any, Score]:
     """Cross attention of every pattern, layer and head, by eager attention on each pair alone."""
-    tokenizer, found = AutoTokenizer.from_pretrained(checkpoint), defaultdict[Any, list[Measured]](list)
+    tokenizer, found = (
+        AutoTokenizer.from_pretrained(checkpoint),
+        defaultdict[Any, list[Measured]](list),
+    )
     for a, b, line in pairs:
         source, target = side(tokenizer, a), side(tokenizer, b)
         if query == "reads":
@@ -159,7 +205,9 @@ def scores_across(checkpoint: Path, pairs: Sequence[tuple[str, str, str]], query
         for layer, heads in enumerate(eager(checkpoint, a, b).cross_attentions):
             for head, matrix in enumerate(heads[0].tolist()):
                 behind = [row + [0.0] * len(target.texts) for row in matrix]
-                queries = by_query(one, [[0.0] * len(one.sentence)] * len(source.texts) + behind, rows, "in")
+                queries = by_query(
+                    one, [[0.0] * len(one.sentence)] * len(source.texts) + behind, rows, "in"
+                )
                 for pattern in CROSS_PATTERNS:
                     found[pattern, layer, head].append(added(list(queries[pattern].values())))
     return {place: Score(measured) for place, measured in found.items()}

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Labels, Scores, ScoreTable, Statements
-from attnscan.results.terms import USUAL, Grid, Reading, Scored, Signature
+from attnscan.results.scores import Habits, Labels, Scores, ScoreTable
+from attnscan.results.terms import USUAL, AttentionView, Grid, Scored, Signature
 from attnscan.scoring.labels import habits_of
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
@@ -43,7 +43,9 @@ def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) 
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
     nothing, shares = np.full_like(score, np.nan), np.full_like(score, share)
-    return ScoreTable(score, chance, nothing, counts, counts, counts.astype(float), shares, itself * score)
+    return ScoreTable(
+        score, chance, nothing, counts, counts, counts.astype(float), shares, itself * score
+    )
 
 
 def scores_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Scores:
@@ -56,14 +58,18 @@ def labels_of(
     above: list[list[float]] = ABOVE,
     winners: Sequence[int] | None = None,
     stays: Sequence[float] | None = None,
-    reading: Reading = USUAL,
+    reading: AttentionView = USUAL,
     threshold: float = 0.25,
 ) -> Labels:
     """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2 and 0.5 to each."""
     statements = None
     if winners is not None:
-        share = np.array([[[0.7, 0.6, 0.1], [0.3, 0.4, 0.2], [0.1, 0.1, 0.8], [0.1, 0.1, 0.5], [0.0, 0.1, 0.1]]])
-        statements = Statements(HABITS, share, share * 0, np.array([0.1, 0.2, 0.5]), np.array([winners]))
+        share = np.array(
+            [[[0.7, 0.6, 0.1], [0.3, 0.4, 0.2], [0.1, 0.1, 0.8], [0.1, 0.1, 0.5], [0.0, 0.1, 0.1]]]
+        )
+        statements = Habits(
+            HABITS, share, share * 0, np.array([0.1, 0.2, 0.5]), np.array([winners])
+        )
     kept = None if stays is None else np.array([stays], dtype=float)
     return Labels(scores_of(above, share=0.5), reading, threshold, statements, kept, "pairs", 7)
 
@@ -71,7 +77,9 @@ def labels_of(
 def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> HeadScores:
     """One input by weight among words, of heads of one layer that follow patterns or nothing."""
     labels = Labels(scores_of(above, share, itself), USUAL, drawn="words")
-    return HeadScores(SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,))
+    return HeadScores(
+        SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,)
+    )
 
 
 def ranking_of(
@@ -107,12 +115,24 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
     number = np.arange(count) % kinds
     above = np.where(number[:, None] == np.arange(len(patterns)), 0.9, 0.0)
     above[-1] = 0
-    flat = {name: values for name, values in vars(table_of(above.tolist())).items() if values is not None}
-    table = ScoreTable(**{name: values.reshape(layers, heads, len(patterns)) for name, values in flat.items()})
-    scores = Scores(tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)), Grid((layers, heads)))
+    flat = {
+        name: values
+        for name, values in vars(table_of(above.tolist())).items()
+        if values is not None
+    }
+    table = ScoreTable(
+        **{name: values.reshape(layers, heads, len(patterns)) for name, values in flat.items()}
+    )
+    scores = Scores(
+        tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)), Grid((layers, heads))
+    )
     winner = np.where(number < len(patterns), -1, number - len(patterns))
     winner[-1] = -1
     share = np.full((layers, heads, len(names)), 0.456)
-    statements = Statements(names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads))
-    labels = Labels(scores, USUAL, statements=statements, stays=np.full((layers, heads), 0.5), units=9)
+    statements = Habits(
+        names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads)
+    )
+    labels = Labels(
+        scores, USUAL, statements=statements, stays=np.full((layers, heads), 0.5), units=9
+    )
     return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {USUAL: labels})

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 from attnscan.errors import InputError
@@ -61,7 +69,9 @@ def _of_bytes(special: list[str], size: int) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trained = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
-    tokenizer.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=size, special_tokens=special, **trained))
+    tokenizer.train_from_iterator(
+        CORPUS, trainers.BpeTrainer(vocab_size=size, special_tokens=special, **trained)
+    )
     return tokenizer
 
 
@@ -101,7 +111,9 @@ def written_in_python(directory: Path) -> PhobertTokenizer:
     (directory / "vocab.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
     merges = "t h|th e</w>|c a|ca t</w>|d o|do g</w>|s a|sa t</w>|a n|an d</w>|m a|ma t</w>|s t|st r|str a|stra w"
     merges += "|b e|be r|ber r|berr i|berri e|berrie s</w>"
-    (directory / "bpe.codes").write_text("".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8")
+    (directory / "bpe.codes").write_text(
+        "".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8"
+    )
     return PhobertTokenizer(str(directory / "vocab.txt"), str(directory / "bpe.codes"))
 
 
@@ -114,7 +126,9 @@ def marian(directory: Path) -> Any:
     pieces = ["</s>", "<unk>"]
     for name, size in (("source", 60), ("target", 50)):
         where = {"input": str(directory / "corpus.txt"), "model_prefix": str(directory / name)}
-        sentencepiece.SentencePieceTrainer.train(**where, vocab_size=size, hard_vocab_limit=False, minloglevel=2)
+        sentencepiece.SentencePieceTrainer.train(
+            **where, vocab_size=size, hard_vocab_limit=False, minloglevel=2
+        )
         model = sentencepiece.SentencePieceProcessor(model_file=str(directory / f"{name}.model"))
         pieces += map(model.id_to_piece, range(len(model)))
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys([*pieces, "<pad>"]))}
@@ -127,18 +141,32 @@ def marian(directory: Path) -> Any:
 KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}
 
 
-def _unigram(single: str, pair: str, sep: str = "</s>", cls: str = "<s>") -> PreTrainedTokenizerFast:
+def _unigram(
+    single: str, pair: str, sep: str = "</s>", cls: str = "<s>"
+) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     special = ["<pad>", "<unk>", cls, sep, "<mask>"]
-    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False
+    )
     tokenizer.train_from_iterator(CORPUS, trainer)
     return _wrapped(tokenizer, single, pair, special)
 
 
-def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str], *more: str) -> PreTrainedTokenizerFast:
+def _wrapped(
+    tokenizer: Tokenizer, single: str, pair: str, special: list[str], *more: str
+) -> PreTrainedTokenizerFast:
     numbers = [(token, tokenizer.token_to_id(token)) for token in special]
-    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=numbers)
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=[*_INPUTS, *more], **names)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=numbers
+    )
+    names = dict(
+        zip(
+            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True
+        )
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_input_names=[*_INPUTS, *more], **names
+    )

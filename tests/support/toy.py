@@ -15,7 +15,11 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from attnscan.inputs.sentence import Pair
 
 DELIMITERS = ["[CLS]", "[SEP]"]
-ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
+ARTICLES, NOUNS, VERBS = (
+    ["the", "a", "i"],
+    ["cat", "dog", "mat", "store"],
+    ["sat", "ran", "went", "bought"],
+)
 WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
 VOCABULARY = [*BERT, *WORDS]
 POSITIONS = 28
@@ -24,7 +28,12 @@ SHARP = 40.0  # the gap between the logits of what a head looks at and of all el
 
 Plan = dict[tuple[int, int], str]
 """(layer, head) -> pattern, or one of the other ways that are constructed below."""
-BEFORE: Plan = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "previous-word", (1, 3): "identical"}
+BEFORE: Plan = {
+    (0, 0): "next-word",
+    (0, 1): "delimiter",
+    (1, 2): "previous-word",
+    (1, 3): "identical",
+}
 AFTER: Plan = {
     (0, 0): "next-word",
     (0, 3): "delimiter",
@@ -41,14 +50,25 @@ PAIRS = [
 ]
 
 
-def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carries: bool = False) -> Path:
+def save_toy_bert(
+    directory: Path, layers: int, heads: int, plan: Plan, *, carries: bool = False
+) -> Path:
     """Save a checkpoint whose heads follow `plan`, and a tokenizer that knows VOCABULARY.
 
     Values are zero, and heads carry nothing; with `carries`, every token has as much to give, next to nothing, so that
     what heads carry is what they look at.
     """
-    sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "intermediate_size": 8, "pad_token_id": 0}
-    words = {"vocab_size": len(VOCABULARY), "hidden_size": heads * HEAD_SIZE, "max_position_embeddings": POSITIONS}
+    sizes = {
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 8,
+        "pad_token_id": 0,
+    }
+    words = {
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": heads * HEAD_SIZE,
+        "max_position_embeddings": POSITIONS,
+    }
     model = BertModel(BertConfig(**sizes, **words)).eval()
     with torch.no_grad():
         for parameter in model.parameters():

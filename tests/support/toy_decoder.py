@@ -21,9 +21,13 @@ SHARP = 4.0
 
 def save_induction_gpt2(directory: Path) -> Path:
     """Save a checkpoint of two layers of three heads, and a tokenizer of the words of `random_pairs`."""
-    tokenizer = tokenizer_of(sorted({word for record in random_pairs() for word in str(record.pair.a).split()}))
+    tokenizer = tokenizer_of(
+        sorted({word for record in random_pairs() for word in str(record.pair.a).split()})
+    )
     sizes = {"vocab_size": len(tokenizer), "n_embd": 3 * SIZE, "n_positions": POSITIONS}
-    config = GPT2Config(**sizes, n_layer=2, n_head=3, n_inner=8, bos_token_id=None, eos_token_id=None)
+    config = GPT2Config(
+        **sizes, n_layer=2, n_head=3, n_inner=8, bos_token_id=None, eos_token_id=None
+    )
     model = GPT2LMHeadModel(config).eval()
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -44,12 +44,18 @@ def save_toy_mlm(directory: Path) -> Path:
         attention.output.dense.weight[_FEATURES + carried, carried] = 10
         head = model.cls.predictions
         head.transform.dense.weight[carried, _FEATURES + carried] = 10
-        head.transform.dense.bias[:] = -20  # far below zero, where the activation is flat, but for what was carried
+        head.transform.dense.bias[
+            :
+        ] = -20  # far below zero, where the activation is flat, but for what was carried
         head.transform.LayerNorm.weight.fill_(1)
         # after that norm one of many is at √(n - 1), the others at -1/√(n - 1)
         scale = GAP / ((_SIZE - 1) ** 0.5 + (_SIZE - 1) ** -0.5)
-        before = [VOCABULARY.index(word) for word in ("[CLS]", *WORDS[:-1], *[WORDS[-1]] * len(BERT))]
-        after = [VOCABULARY.index(word) for word in (*WORDS, *BERT)]  # special ones follow what never comes before
+        before = [
+            VOCABULARY.index(word) for word in ("[CLS]", *WORDS[:-1], *[WORDS[-1]] * len(BERT))
+        ]
+        after = [
+            VOCABULARY.index(word) for word in (*WORDS, *BERT)
+        ]  # special ones follow what never comes before
         head.decoder.weight[after, before] = scale
     model.save_pretrained(directory)
     return directory

@@ -21,7 +21,20 @@ from transformers import (
 )
 
 TRANSLATOR = Path(__file__).parents[1] / "data" / "translator"
-SOURCE = ("bado", "fela", "gumi", "hora", "jiku", "kepo", "lani", "mosu", "nitu", "pavi", "rezo", "tulu")
+SOURCE = (
+    "bado",
+    "fela",
+    "gumi",
+    "hora",
+    "jiku",
+    "kepo",
+    "lani",
+    "mosu",
+    "nitu",
+    "pavi",
+    "rezo",
+    "tulu",
+)
 TARGET = tuple(word[::-1].upper() for word in SOURCE)
 _SPECIAL = ("<pad>", "</s>", "<unk>")
 _VOCABULARY = (*_SPECIAL, *SOURCE, *TARGET)
@@ -44,7 +57,9 @@ _CONFIG = T5Config(
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """Words between spaces, and `</s>` at the end, as T5's."""
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(_VOCABULARY)}, unk_token="<unk>"))
+    words = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(_VOCABULARY)}, unk_token="<unk>")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
@@ -74,7 +89,9 @@ def pairs(count: int) -> list[tuple[str, str, str]]:
 def write(directory: Path, count: int) -> tuple[str, str]:
     """Write a file of pairs and one of their links."""
     files = directory / "p.tsv", directory / "links"
-    files[0].write_text("source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target, _ in pairs(count)))
+    files[0].write_text(
+        "source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target, _ in pairs(count))
+    )
     files[1].write_text("".join(f"{links}\n" for *_, links in pairs(count)))
     return str(files[0]), str(files[1])
 
@@ -96,9 +113,16 @@ def random_of(family: str, directory: Path) -> Path:
     """Save a random checkpoint of a family; BART's kin have 4 heads in the encoder and 2 in the decoder."""
     tokens = ending()
     end, pad = tokens.convert_tokens_to_ids(["</s>", "<pad>"])
-    ids = {"vocab_size": len(tokens), "pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": pad}
+    ids = {
+        "vocab_size": len(tokens),
+        "pad_token_id": pad,
+        "eos_token_id": end,
+        "decoder_start_token_id": pad,
+    }
     torch.manual_seed(0)
-    config = AutoConfig.for_model(family, **ENCODER_DECODERS[family][0] | ids, forced_eos_token_id=None)
+    config = AutoConfig.for_model(
+        family, **ENCODER_DECODERS[family][0] | ids, forced_eos_token_id=None
+    )
     return save(AutoModelForSeq2SeqLM.from_config(config), directory, tokens)
 
 

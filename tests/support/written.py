@@ -30,7 +30,11 @@ def input_of(text: str, unit: Unit = "token") -> EncodedInput:
 
 
 def encoded_tokens(
-    tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
+    tokens: Sequence[str],
+    segments: Sequence[int],
+    special: Sequence[bool],
+    padding: Sequence[bool],
+    unit: Unit,
 ) -> EncodedInput:
     """An input as saved weights have it, without these."""
     names = ("tokens", "segments", "special", "padding")
@@ -48,10 +52,15 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
     inputs = []
     for source, target, links in written:
         encoded = input_of(f"{source} {target}")
-        texts = [[token for token in text.split() if token not in _SPECIAL] for text in (source, target)]
+        texts = [
+            [token for token in text.split() if token not in _SPECIAL] for text in (source, target)
+        ]
         numbers = [iter(range(len(words))) for words in texts]
         side = [0] * len(source.split()) + [1] * len(target.split())
-        words = [NO_WORD if s < 0 else next(numbers[i]) for s, i in zip(encoded.sentence, side, strict=True)]
+        words = [
+            NO_WORD if s < 0 else next(numbers[i])
+            for s, i in zip(encoded.sentence, side, strict=True)
+        ]
         sentence = [s if s < 0 else i for s, i in zip(encoded.sentence, side, strict=True)]
         pair = link_words(Pair(*map(" ".join, texts)), links)
         places = {"sentence": tuple(sentence), "words": tuple(words), "source": len(source.split())}
@@ -59,7 +68,9 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
     return collate(inputs)
 
 
-def random_weights(layers: int, heads: int, length: int, seed: int, *, causal: bool = False) -> Tensor:
+def random_weights(
+    layers: int, heads: int, length: int, seed: int, *, causal: bool = False
+) -> Tensor:
     """Random attention; of a causal model queries see no later key. Shape: [layer, head, query, key]."""
     logits = np.random.default_rng(seed).normal(0, 2, (layers, heads, length, length))
     weights = np.exp(logits) * (np.tri(length) if causal else 1)
@@ -90,9 +101,23 @@ def attend(
     parts = [slice(0, len(sizes))] if padded else [slice(number, number + 1) for number in numbers]
     for layer, first, part in itertools.product(range(layers), range(0, heads, step), parts):
         some, width = slice(first, min(first + step, heads)), max(sizes[part])
-        rows = [pad(matrix[layer, some], (0, width - len(matrix[0, 0])) * 2) for matrix in weights[part]]
+        rows = [
+            pad(matrix[layer, some], (0, width - len(matrix[0, 0])) * 2) for matrix in weights[part]
+        ]
         block = AttentionBlock(
-            Grid((layers, heads)), layer, part, some, torch.stack(rows), visible, None, None, None, None
+            Grid((layers, heads)),
+            layer,
+            part,
+            some,
+            torch.stack(rows),
+            visible,
+            None,
+            None,
+            None,
+            None,
         )
-        lengths = [pad(values[layer, some], (0, width - values.shape[-1])) for values in (norms or [])[part]]
+        lengths = [
+            pad(values[layer, some], (0, width - values.shape[-1]))
+            for values in (norms or [])[part]
+        ]
         scorer(replace(block, value_norms=torch.stack(lengths) if lengths else None))

@@ -49,7 +49,9 @@ def test_a_notebook_shows_the_screen_with_colours_and_inline_styles(ranking: Hea
     html = heads_html(ranking)
     text = unescape(re.sub("<[^>]*>", "", html))
     assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
-    assert "color: " in html and not any(part in html for part in ("<script", "class=", "http", "url(", "src="))
+    assert "color: " in html and not any(
+        part in html for part in ("<script", "class=", "http", "url(", "src=")
+    )
 
 
 def test_a_notebook_without_labels_shows_the_best_heads_alone(ranking: HeadScores) -> None:
@@ -57,7 +59,9 @@ def test_a_notebook_without_labels_shows_the_best_heads_alone(ranking: HeadScore
     assert "95 % interval" in html and "strongest" not in html
 
 
-def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     result, attention = made_up(1, 2, 12)
     html = heads_html(result)
     assert html.startswith("<") and "<iframe" in html
@@ -78,7 +82,9 @@ def test_the_ramp_darkens_in_equal_steps() -> None:
 _OF_SYNTAX = [on_white(color, opacity) for color in SYNTAX_COLORS.values() for opacity in (0.5, 1)]
 
 
-@pytest.mark.parametrize("color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP, *_OF_SYNTAX])
+@pytest.mark.parametrize(
+    "color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP, *_OF_SYNTAX]
+)
 def test_text_on_every_colour_stands_out(color: str) -> None:
     assert contrast(readable_on(color), color) >= 4.5
     assert contrast("#ffffff", "#e69f00") < 4.5 < contrast(INK, "#e69f00")  # a control
@@ -87,4 +93,6 @@ def test_text_on_every_colour_stands_out(color: str) -> None:
 def test_no_letter_has_two_meanings_and_every_kind_has_words_and_a_group() -> None:
     names = {*(pattern.id for pattern in PATTERNS), *HABITS}
     assert len({letter(name) for name in (*names, "")}) == len(names) + 1
-    assert all(style_of(name).words != name or name == "punctuation" or name == "itself" for name in names)
+    assert all(
+        style_of(name).words != name or name == "punctuation" or name == "itself" for name in names
+    )

@@ -39,7 +39,17 @@ from attnscan.views.pictures import Drawable, draw_weights, picture
 NAMES = [pattern.id for pattern in PATTERNS]
 BOTH = pytest.mark.parametrize("lines", [False, True])
 HOSTILE = (
-    *("$x^2$", "$", r"\frac{1}", "</text><script>alert(1)</script>", "&amp;", "a\nb", "\x1b[31m", "\ufffe\x00", "  "),
+    *(
+        "$x^2$",
+        "$",
+        r"\frac{1}",
+        "</text><script>alert(1)</script>",
+        "&amp;",
+        "a\nb",
+        "\x1b[31m",
+        "\ufffe\x00",
+        "  ",
+    ),
     *("שלום", "日本語", "👩‍🚀", "\u202eabc", "\U000e0001", "x" * 300, "\ud800"),
 )
 
@@ -54,10 +64,15 @@ def ranking() -> HeadScores:
     return heads(pairs, model="bundled", predictive="off", pattern=NAMES)
 
 
-@pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
+@pytest.mark.parametrize(
+    ("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")]
+)
 def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(format: Any, start: bytes) -> None:
     for options in ({"kind": "map"}, {"kind": "head", "heads": "1-2", "lines": True}):
-        first, again = (picture(random_weights(2, 3, 5)[0], format=format, width=2.7, **options) for _ in range(2))
+        first, again = (
+            picture(random_weights(2, 3, 5)[0], format=format, width=2.7, **options)
+            for _ in range(2)
+        )
         assert first == again and first.startswith(start)
         assert size(first, format)[0] == pytest.approx(2.7, abs=0.01)
 
@@ -65,14 +80,18 @@ def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(format: Any, start
 def test_a_users_settings_change_nothing_and_nothing_that_is_global_is_changed() -> None:
     result, _ = random_weights(2, 3, 5)
     before = picture(result)
-    with mpl.rc_context({"font.size": 30, "text.usetex": True, "svg.fonttype": "path", "savefig.bbox": "tight"}):
+    with mpl.rc_context(
+        {"font.size": 30, "text.usetex": True, "svg.fonttype": "path", "savefig.bbox": "tight"}
+    ):
         settings = mpl.rcParams.copy()
         assert picture(result) == before
         assert mpl.rcParams.copy() == settings
     assert "matplotlib.pyplot" not in sys.modules  # it would choose a window system
 
 
-@pytest.mark.parametrize(("layers", "heads"), [(1, 1), (1, 40), pytest.param(48, 64, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("layers", "heads"), [(1, 1), (1, 40), pytest.param(48, 64, marks=pytest.mark.long)]
+)
 def test_any_model_has_a_map_and_scores(layers: int, heads: int) -> None:
     result, _ = random_weights(layers, heads, 4)
     found = texts(picture(result, "map", width=2))
@@ -90,15 +109,25 @@ def test_thousands_of_heads_are_an_image(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("error", "options", "says"),
     [
-        (OptionError, {"kind": "ablation"}, "HeadScores 'ablation'; give map, scores, layers, profile or head"),
+        (
+            OptionError,
+            {"kind": "ablation"},
+            "HeadScores 'ablation'; give map, scores, layers, profile or head",
+        ),
         (OptionError, {"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
-        (OptionError, {"kind": "layers", "pattern": ["next-word"]}, "has no patterns; patterns is for comparison"),
+        (
+            OptionError,
+            {"kind": "layers", "pattern": ["next-word"]},
+            "has no patterns; patterns is for comparison",
+        ),
         (OptionError, {"width": 0.5}, "the picture's width is 0.5 inches; give 2 to 20"),
         (OptionError, {"width": float("nan")}, "give 2 to 20"),
         (SelectionError, {"kind": "head", "heads": [(7, 0)]}, "7-0: this model has layers 0 to 1"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(error: type[Exception], options: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_drawn_is_refused(
+    error: type[Exception], options: dict[str, Any], says: str
+) -> None:
     with pytest.raises(error, match=says):
         attnscan.plot(random_weights(2, 3, 5)[0], **options)
 
@@ -116,8 +145,12 @@ def test_results_without_pictures_attention_or_labels_are_refused(ranking: HeadS
     assert "W predictive: switched off" in _said(picture(ranking, "scores", width=6))
 
 
-@pytest.mark.parametrize(("by", "said"), [("weight", "by attention weight"), ("carried", "by what heads carry")])
-def test_the_map_has_the_letter_and_the_colour_of_every_head(article: HeadScores, by: Any, said: str) -> None:
+@pytest.mark.parametrize(
+    ("by", "said"), [("weight", "by attention weight"), ("carried", "by what heads carry")]
+)
+def test_the_map_has_the_letter_and_the_colour_of_every_head(
+    article: HeadScores, by: Any, said: str
+) -> None:
     result = article.with_reading(by)
     labels, svg = result.labels, picture(result)
     both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
@@ -125,11 +158,21 @@ def test_the_map_has_the_letter_and_the_colour_of_every_head(article: HeadScores
     assert any(text.endswith("?") for text in expected)
     assert Counter(text for text in texts(svg) if text in expected) == expected
     named = [" ".join(text.split()[:2]) for text in texts(svg)]
-    assert all(f"{letter(kind.name)} {words(kind.name).split()[0]}" in named for _, kind in kinds_of(labels))
+    assert all(
+        f"{letter(kind.name)} {words(kind.name).split()[0]}" in named
+        for _, kind in kinds_of(labels)
+    )
     none = labels.among_words == ""
     resting = int((labels.rests & none).sum())
-    assert svg.count(f"fill: {palette.NO_HABIT_COLOR}".encode()) == none.sum() - resting + none.any()
-    assert svg.count(f"fill: {palette.on_white(palette.NO_HABIT_COLOR, palette.RESTING_OPACITY)}".encode()) == resting
+    assert (
+        svg.count(f"fill: {palette.NO_HABIT_COLOR}".encode()) == none.sum() - resting + none.any()
+    )
+    assert (
+        svg.count(
+            f"fill: {palette.on_white(palette.NO_HABIT_COLOR, palette.RESTING_OPACITY)}".encode()
+        )
+        == resting
+    )
     assert f"Map: what each head does, {said}, among words." in _said(svg)
     assert "?: the label changed in more than 5 % of bootstrap resamples of the words" in _said(svg)
 
@@ -154,18 +197,26 @@ def test_every_score_is_drawn_on_one_scale(article: HeadScores) -> None:
 
 def test_layers_name_the_best_head_of_each_pattern_with_its_interval(ranking: HeadScores) -> None:
     svg, table = picture(ranking, "layers", width=6), ranking.table
-    best = [ranking.grid[np.nanargmax(table.score[..., p])].name for p, n in enumerate(NAMES) if n != "predictive"]
+    best = [
+        ranking.grid[np.nanargmax(table.score[..., p])].name
+        for p, n in enumerate(NAMES)
+        if n != "predictive"
+    ]
     assert [text for text in texts(svg) if re.fullmatch(r"\d+-\d+", text)] == best
     assert "Upright: 95 % intervals of the best heads over pairs." in _said(svg)
     p = NAMES.index("next-word")
     low, high = (np.broadcast_to(bound, table.score.shape)[..., p] for bound in table.interval)
     upright = [
         abs(float(y1) - float(y2))
-        for x1, y1, x2, y2 in re.findall(r'd="M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s*"', svg.decode())
+        for x1, y1, x2, y2 in re.findall(
+            r'd="M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s*"', svg.decode()
+        )
         if x1 == x2
     ]
     for layer, scores in enumerate(table.above_chance[..., p]):
-        height = 72 * 0.85 * (high - low)[layer, scores.argmax()] / (1 - table.chance[..., p].ravel()[0])
+        height = (
+            72 * 0.85 * (high - low)[layer, scores.argmax()] / (1 - table.chance[..., p].ravel()[0])
+        )
         assert any(abs(height - each) < 0.3 for each in upright), (height, upright)
 
 
@@ -185,7 +236,9 @@ def test_every_head_token_and_weight_is_drawn(article: HeadScores, lines: bool) 
     color, count = (palette.RAMP[6], drawn) if lines else (palette.RAMP[-1], full + 1)
     assert svg.decode().count(f"{'stroke' if lines else 'fill'}: {color}") == count
     if lines:  # the weaker a weight, the paler its line
-        opacities = [float(opacity) for opacity in re.findall(r"stroke-opacity: ([\d.]+)", svg.decode())]
+        opacities = [
+            float(opacity) for opacity in re.findall(r"stroke-opacity: ([\d.]+)", svg.decode())
+        ]
         assert sorted(opacities) == pytest.approx(np.sort(weights[weights >= 0.01]), abs=1e-3)
     assert svg == picture(article, "head", width=6.5, heads="1-8,0-2", lines=lines)
 
@@ -194,17 +247,26 @@ def test_words_are_drawn_where_words_are_scored_and_padding_is_not() -> None:
     """Of a word in two pieces: to it goes what goes to both, and from it the mean of what they give."""
     result, attention = random_weights(1, 2, 5)
     tokens = ("[CLS]", "straw", "##berries", "[SEP]", "[PAD]")
-    merged = replace(attention, tokens=tokens, unit=(0, 1, 1, 2, 3), sentence=(*attention.sentence[:4], -2))
-    units, signature = ("[CLS]", "strawberries", "[SEP]", "[PAD]"), replace(result.signature, unit="word")
+    merged = replace(
+        attention, tokens=tokens, unit=(0, 1, 1, 2, 3), sentence=(*attention.sentence[:4], -2)
+    )
+    units, signature = (
+        ("[CLS]", "strawberries", "[SEP]", "[PAD]"),
+        replace(result.signature, unit="word"),
+    )
     words = replace(result, units=units, attention=merged, signature=signature)
     found = Counter(texts(picture(words, "head", heads=[(0, 1)])))
     assert found["strawberries"] == 2 and not {"straw", "##berries", "[PAD]"} & set(found)
     weights, parts = merged.weights[0, 1], ([0], [1, 2], [3], [4])
-    expected = [[sum(sum(weights[i, j] for j in k) for i in q) / len(q) for k in parts] for q in parts]
+    expected = [
+        [sum(sum(weights[i, j] for j in k) for i in q) / len(q) for k in parts] for q in parts
+    ]
     np.testing.assert_allclose(merged.in_words(units).weights[0, 1], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("format", "lines"), [("svg", False), ("svg", True), ("pdf", True), ("png", False)])
+@pytest.mark.parametrize(
+    ("format", "lines"), [("svg", False), ("svg", True), ("pdf", True), ("png", False)]
+)
 @pytest.mark.filterwarnings("error", "ignore:no font here has")
 def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
     result, attention = random_weights(2, 2, len(HOSTILE))
@@ -213,14 +275,21 @@ def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
     content = picture(hostile, "head", format, 6.5, heads=[(0, 1)], lines=lines)
     if format == "svg":
         found = texts(content)
-        assert all(found.count(text) == 2 for text in ("$x^2$", "$", "&amp;", r"a\nb", r"\x1b[31m", "日本語", "שלום"))
+        assert all(
+            found.count(text) == 2
+            for text in ("$x^2$", "$", "&amp;", r"a\nb", r"\x1b[31m", "日本語", "שלום")
+        )
         assert any(text.startswith("</text>") for text in found) and b"<script" not in content
-        assert {r"\ufffe\x00", r"\u202eabc", "␣"} <= {*found} and any(re.fullmatch("x+…", text) for text in found)
+        assert {r"\ufffe\x00", r"\u202eabc", "␣"} <= {*found} and any(
+            re.fullmatch("x+…", text) for text in found
+        )
 
 
 def test_letters_that_no_font_has_are_named_and_the_picture_is_made() -> None:
     result, attention = random_weights(1, 2, 4)
-    runes = replace(result, attention=replace(attention, tokens=("[CLS]", "\U0001faa9", "\u16a0", "[SEP]")))
+    runes = replace(
+        result, attention=replace(attention, tokens=("[CLS]", "\U0001faa9", "\u16a0", "[SEP]"))
+    )
     with pytest.warns(UserWarning, match="no font here has .*\U0001faa9.*: install one") as warned:
         assert picture(runes, "head", "png", heads="0-0")
     assert len(warned) == 1
@@ -242,7 +311,10 @@ def test_all_heads_stand_in_rows_of_layers_or_have_no_room() -> None:
     assert grid is not None and 4 % grid.ncols == 0
     large, _ = random_weights(24, 16, 6)
     for lines in (False, True):
-        with pytest.raises(SelectionError, match=r"384 heads have no room in a picture 3\.3 inches wide; name fewer"):
+        with pytest.raises(
+            SelectionError,
+            match=r"384 heads have no room in a picture 3\.3 inches wide; name fewer",
+        ):
             picture(large, "head", heads="all", lines=lines)
 
 
@@ -259,7 +331,9 @@ def test_of_cross_attention_rows_are_the_targets_tokens_and_links_are_gold(lines
     assert all(found[token] == 1 for token in (*source, *target, "target", "source"))
     said = "Cross attention, by attention weight, with special tokens. Gold links are"
     assert f"{said} {'dotted' if lines else 'outlined'}." in _said(svg)
-    assert b"#d55e00" in svg and b"#d55e00" not in picture(replace(cross, links=()), "head", heads="c0-1", lines=lines)
+    assert b"#d55e00" in svg and b"#d55e00" not in picture(
+        replace(cross, links=()), "head", heads="c0-1", lines=lines
+    )
     assert "of cross attention" in _said(picture(cross, "scores", width=6))
 
 
@@ -270,12 +344,24 @@ def _ablation(*effects: Effect) -> Ablation:
 def test_an_ablation_has_by_quantity_a_tick_for_each_control_and_intervals_by_students_t() -> None:
     effect = effect_of(2.0, (1.0, 1.5, 1.25), "next-word")
     nothing = replace(effect_of(2.0, ()), set=HeadSet("y", ()))
-    accuracy = replace(effect.quantity, name="next-sentence", unit="accuracy", larger_is_better=True)
-    svg = picture(_ablation(effect, nothing, *(replace(each, quantity=accuracy) for each in (effect, nothing))))
+    accuracy = replace(
+        effect.quantity, name="next-sentence", unit="accuracy", larger_is_better=True
+    )
+    svg = picture(
+        _ablation(
+            effect, nothing, *(replace(each, quantity=accuracy) for each in (effect, nothing))
+        )
+    )
     found, shapes = texts(svg), [element.attrib for element in ET.fromstring(svg).iter()]
-    assert sum(text.startswith(("masked-lm: effect", "next-sentence: effect")) for text in found) == 2
+    assert (
+        sum(text.startswith(("masked-lm: effect", "next-sentence: effect")) for text in found) == 2
+    )
     assert found.count(" no head") == 2 and "Grey: the controls, less their mean." in found
-    ticks = sorted(float(shape["x"]) for shape in shapes if "#a8a8a8" in shape.get("style", "") and "x" in shape)
+    ticks = sorted(
+        float(shape["x"])
+        for shape in shapes
+        if "#a8a8a8" in shape.get("style", "") and "x" in shape
+    )
     low, middle, high = ticks[::2]
     assert ticks == pytest.approx([low, low, middle, middle, high, high])  # the same in both panels
     assert high - middle == pytest.approx(middle - low, abs=0.01) and high > middle
@@ -292,17 +378,26 @@ def test_an_ablation_has_by_quantity_a_tick_for_each_control_and_intervals_by_st
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
     """Something of each kind to draw, of 24 layers of 16 heads."""
     directory = tmp_path_factory.mktemp("drawn")
-    flat = str(save_toy_bert(directory / "flat", 2, 3, {(0, 0): "articles to nouns", (0, 1): "previous-word"}))
+    flat = str(
+        save_toy_bert(
+            directory / "flat", 2, 3, {(0, 0): "articles to nouns", (0, 1): "previous-word"}
+        )
+    )
     classified, _ = random_weights(24, 16, 8)
     habits, places = doing(24, 16, 22), np.random.default_rng(0).random((384, 2))
     distances = ((places[:, None] - places) ** 2).sum(-1)
     matched, unknown = np.moveaxis(np.indices((24, 16)), 0, -1), np.full((24, 16), np.nan)
     error, of_both = np.full(habits.table.score.shape, 0.01), (habits.labels, habits.labels)
-    single = [replace(effect_of(2.0, (1.0, 1.5)), set=HeadSet(h.name, (h,))) for h in (Head(0, 2), Head(11, 11))]
+    single = [
+        replace(effect_of(2.0, (1.0, 1.5)), set=HeadSet(h.name, (h,)))
+        for h in (Head(0, 2), Head(11, 11))
+    ]
     return {
         "classification": classified,
         "habits": habits,
-        "ablation": _ablation(*(effect_of(2.0, (1.0, 1.5), name) for name in (*NAMES, "four heads of mine"))),
+        "ablation": _ablation(
+            *(effect_of(2.0, (1.0, 1.5), name) for name in (*NAMES, "four heads of mine"))
+        ),
         "heads": _ablation(*single),
         "similarity": Similarity(distances, 0 * distances, habits.labels, 9, SIGNATURE),
         "comparison": Comparison(of_both, error, matched, unknown, "place", (SIGNATURE, SIGNATURE)),
@@ -313,25 +408,40 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
 def test_the_map_of_syntax_has_every_letter_and_names_its_reading(results: dict[str, Any]) -> None:
     result = results["syntax"]
     svg = picture(result)
-    assert "Map: what heads follow in 288 sentences, by attention weight, among words." in _said(svg)
+    assert "Map: what heads follow in 288 sentences, by attention weight, among words." in _said(
+        svg
+    )
     assert texts(svg).count("F") == 1 and "F  function word (1)" in texts(svg)
     few = replace(result, signature=replace(result.signature, pairs_read=5, pairs_skipped=0))
     assert "Below 200 sentences, results may not hold in other texts." in _said(picture(few))
 
 
-@pytest.mark.parametrize("width", [2, *(pytest.param(width, marks=pytest.mark.long) for width in (3.3, 6.5, 20))])
+@pytest.mark.parametrize(
+    "width", [2, *(pytest.param(width, marks=pytest.mark.long) for width in (3.3, 6.5, 20))]
+)
 @pytest.mark.parametrize(
     ("result", "kind", "how"),
     [
         ("habits", "map", {}),
         *(("classification", kind, {}) for kind in ("scores", "layers")),
         pytest.param("classification", "profile", {}, marks=pytest.mark.long),
-        *(("classification", "head", {"heads": "0-2,1-8", "lines": lines}) for lines in (False, True)),
-        *((study, None, {}) for study in ("ablation", "heads", "similarity", "comparison", "syntax")),
+        *(
+            ("classification", "head", {"heads": "0-2,1-8", "lines": lines})
+            for lines in (False, True)
+        ),
+        *(
+            (study, None, {})
+            for study in ("ablation", "heads", "similarity", "comparison", "syntax")
+        ),
     ],
 )
 def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
-    results: dict[str, Drawable], monkeypatch: pytest.MonkeyPatch, result: str, kind: Any, how: Any, width: float
+    results: dict[str, Drawable],
+    monkeypatch: pytest.MonkeyPatch,
+    result: str,
+    kind: Any,
+    how: Any,
+    width: float,
 ) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
@@ -346,15 +456,23 @@ def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
 
     monkeypatch.setattr(Text, "draw", seen)
     canvas.draw()
-    texts = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in drawn]  # pixels, 100 an inch
+    texts = [
+        (text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in drawn
+    ]  # pixels, 100 an inch
     right, top = figure.bbox.width, figure.bbox.height
     assert right == pytest.approx(figure.dpi * width, abs=0.5) and len(texts) > 5
-    outside = [text for text, box in texts if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2]
+    outside = [
+        text
+        for text, box in texts
+        if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2
+    ]
     assert outside == []
     frames = [ax.get_window_extent() for ax in figure.axes]
     for legend in figure.legends:
         assert not any(frame.y0 < legend.get_window_extent().y1 - 2 for frame in frames)
-    if result == "similarity" or kind == "map":  # the names and letters of so many heads stand where the heads do
+    if (
+        result == "similarity" or kind == "map"
+    ):  # the names and letters of so many heads stand where the heads do
         return
     over = [
         (one, other)

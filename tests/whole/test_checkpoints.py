@@ -25,7 +25,7 @@ from attnscan.errors import ModelError, SelectionError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import load
 from attnscan.model.sources import choose
-from attnscan.model.tap import Tap
+from attnscan.model.tap import AttentionTap
 from attnscan.results.predictions import Change
 from attnscan.results.terms import Grid
 from attnscan.scan.options import ScanOptions
@@ -43,13 +43,15 @@ def _save(directory: Path, model: Any) -> Path:
 
 def _make(kind: str, family: str) -> Any:
     torch.manual_seed(0)
-    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": 100, "pad_token_id": 0})
+    config = AutoConfig.for_model(
+        family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": 100, "pad_token_id": 0}
+    )
     return getattr(transformers, kind)(config).eval()
 
 
 def _weights(model: Any) -> list[torch.Tensor]:
     collected = Collected()
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         tap.run(tiny_inputs(), collected)
     return [collected.layer(layer) for layer in sorted(collected.blocks)]
 
@@ -74,7 +76,9 @@ def _same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "family", "encoder"), WRAPPED)
-def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family: str, encoder: str) -> None:
+def test_the_encoder_inside_is_what_was_saved(
+    tmp_path: Path, kind: str, family: str, encoder: str
+) -> None:
     """A trained masked-LM head is found with it, and an untrained one not made up."""
     whole = _make(kind, family)
     inside = whole.get_encoder() if family in ("bart", "t5") else whole.base_model
@@ -97,16 +101,28 @@ def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family:
 def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
     directory, ran = _save(tmp_path, _make(kind, family)), []
     with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-        whole, _ = scanner.loaded.masked_lm or scanner.loaded.model, scanner.grid()  # found by a run to the end
+        whole, _ = (
+            scanner.loaded.masked_lm or scanner.loaded.model,
+            scanner.grid(),
+        )  # found by a run to the end
         for name, module in whole.named_modules():
             module.register_forward_hook(lambda *_, name=name: ran.append(name))
         scanner.score([scanner.encode(Pair("the cat sat", "a mat"))])
     assert any("attention" in name or "attn" in name for name in ran)
-    assert not [name for name in ran if name.split(".")[0] in ("cls", "classifier", "lm_head", "decoder", "")]
+    assert not [
+        name
+        for name in ran
+        if name.split(".")[0] in ("cls", "classifier", "lm_head", "decoder", "")
+    ]
 
 
 A, B = "The cat sat.", "The cats sat on the mat."
-PAIRS = [(A, B), ("On the mat.", "The cat."), ("Cat, sat.", "On the cat."), ("The mat sat.", "Mats.")]
+PAIRS = [
+    (A, B),
+    ("On the mat.", "The cat."),
+    ("Cat, sat.", "On the cat."),
+    ("The mat sat.", "Mats."),
+]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +138,10 @@ def scores(model: Path) -> Any:
 
 def with_more_tokens(checkpoint: Path, directory: Path, padding: int = 0) -> Path:
     """The checkpoint with a token more, and embeddings for it and for some rows of padding."""
-    model, tokenizer = AutoModel.from_pretrained(checkpoint), AutoTokenizer.from_pretrained(checkpoint)
+    model, tokenizer = (
+        AutoModel.from_pretrained(checkpoint),
+        AutoTokenizer.from_pretrained(checkpoint),
+    )
     tokenizer.add_tokens(["dog"])
     model.resize_token_embeddings(len(tokenizer) + padding, mean_resizing=False)
     model.save_pretrained(directory)
@@ -130,7 +149,9 @@ def with_more_tokens(checkpoint: Path, directory: Path, padding: int = 0) -> Pat
     return directory
 
 
-def test_a_sharded_checkpoint_in_half_precision_is_read_in_float32(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_sharded_checkpoint_in_half_precision_is_read_in_float32(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     half = AutoModel.from_pretrained(checkpoint, dtype=torch.float16)
     half.save_pretrained(tmp_path / "half", max_shard_size="2KB")
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path / "half")
@@ -138,14 +159,18 @@ def test_a_sharded_checkpoint_in_half_precision_is_read_in_float32(checkpoint: P
     assert scores(tmp_path / "half").equals(scores(save(tmp_path / "whole", half.float())))
 
 
-def test_embeddings_that_were_resized_for_new_tokens_are_read(checkpoint: Path, tmp_path: Path) -> None:
+def test_embeddings_that_were_resized_for_new_tokens_are_read(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     resized = with_more_tokens(checkpoint, tmp_path / "resized", 3)  # padded, as for a GPU
     assert "dog" in attnscan.classify("The dog sat.", model=str(resized)).units
     ours, theirs = (scores(path).select_dtypes("number") for path in (resized, checkpoint))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, tmp_path: Path) -> None:
+def test_models_of_different_tokenizers_are_compared_by_place(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     """Where their heads have no places in common either, no remedy leads to the other."""
     for match in ("place", "nearest"):
         with pytest.raises(ModelError, match="of one tokenizer"):
@@ -156,10 +181,14 @@ def test_models_of_different_tokenizers_are_compared_by_place(checkpoint: Path, 
     assert len(attnscan.compare(*models, PAIRS).to_frame())
 
 
-def test_special_tokens_that_are_typed_are_words(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_special_tokens_that_are_typed_are_words(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "attnscan")
     result = attnscan.classify("The cat [SEP] sat.", model=str(checkpoint))
-    delimiters = [unit for unit, sentence in zip(result.units, result.sentence, strict=True) if sentence < 0]
+    delimiters = [
+        unit for unit, sentence in zip(result.units, result.sentence, strict=True) if sentence < 0
+    ]
     assert delimiters == ["[CLS]", "[SEP]"] and "[SEP]" in caplog.text
 
 
@@ -172,7 +201,9 @@ def jamba(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(0)
     attention = {"num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1}
     experts = {"expert_layer_period": 9, "expert_layer_offset": 8, "num_experts": 1}
-    sizes = GROUPED | attention | experts | {"vocab_size": SIZE, "mamba_d_state": 4, "mamba_dt_rank": 4}
+    sizes = (
+        GROUPED | attention | experts | {"vocab_size": SIZE, "mamba_d_state": 4, "mamba_dt_rank": 4}
+    )
     return str(save(tmp_path_factory.mktemp("jamba"), JambaModel(JambaConfig(**sizes))))
 
 
@@ -187,7 +218,9 @@ def test_heads_are_named_by_the_layers_of_the_model(jamba: str, tmp_path: Path) 
         assert sorted(ranking.to_frame()["layer"].unique()) == [1, 3]
     assert attnscan.profile(TEXT, model=jamba).to_frame()["layer"].unique().tolist() == [1, 3]
     checkpoint = attnscan.models(jamba)
-    assert checkpoint.facts["attention_in"] == (1, 3) and np.isin("attention_in", checkpoint.to_frame()["key"])
+    assert checkpoint.facts["attention_in"] == (1, 3) and np.isin(
+        "attention_in", checkpoint.to_frame()["key"]
+    )
     line = refusal(lambda: attnscan.explain("0-1", TEXT, model=jamba), SelectionError)
     assert line.startswith("0-1: this model has layers 1, 3")
 

@@ -40,7 +40,10 @@ RUNS_A_MODEL = re.compile(r"<!-- \$ attnscan (?!patterns|models)(?!.*--help).* -
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.long if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else ())
+        pytest.param(
+            page,
+            marks=pytest.mark.long if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else (),
+        )
         for page in PAGES
     ],
     ids=lambda page: page.name,
@@ -70,17 +73,27 @@ def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
 
 def test_every_public_name_is_in_the_docs() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
-    assert not [name for name in attnscan.__all__ if name[0] != "_" and not re.search(rf"[`. ]{name}[`\n]", page)]
+    assert not [
+        name
+        for name in attnscan.__all__
+        if name[0] != "_" and not re.search(rf"[`. ]{name}[`\n]", page)
+    ]
 
 
 def test_every_attribute_in_the_docs_has_a_meaning() -> None:
-    items = re.findall(r"^- `\w+[:(].*$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    items = re.findall(
+        r"^- `\w+[:(].*$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert len(items) > 10 and not [item for item in items if not re.match(r"- `.+`: \S", item)]
 
 
 def test_what_the_readme_links_and_tests_that_pages_name_are_there() -> None:
     """`make docs` checks the menu, and the links of docs/."""
-    named = [name for page in PAGES for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text("utf-8"))]
+    named = [
+        name
+        for page in PAGES
+        for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text("utf-8"))
+    ]
     links = re.findall(r"\]\((?!\w+:)([^)#]+)", TEXT) + re.findall(r'src="([^"]+)"', TEXT)
     assert named and len(links) > 35
     assert [name for name in named + links if not (README.parent / name).exists()] == []
@@ -93,13 +106,24 @@ def test_counts_in_prose_are_those_of_the_program() -> None:
     pairs = f"the {len(list(shipped_pairs()))} sentence pairs that ship with attnscan"
     assert pairs in TEXT and pairs in (DOCS / "index.md").read_text(encoding="utf-8")
     carried = len(TAPPED) + len(UNTAPPED) - len(NOT_CARRIED)
-    assert f"In the {carried} families that\nshow it" in (DOCS / "carried.md").read_text(encoding="utf-8")
+    assert f"In the {carried} families that\nshow it" in (DOCS / "carried.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_names_of_columns_are_all_told_in_their_order() -> None:
-    section = (DOCS / "pairs.md").read_text(encoding="utf-8").partition("## Columns")[2].partition("\n\n`--columns")[0]
+    section = (
+        (DOCS / "pairs.md")
+        .read_text(encoding="utf-8")
+        .partition("## Columns")[2]
+        .partition("\n\n`--columns")[0]
+    )
     quoted = re.findall(r"`([^`]+)`", section)
-    columns = [tuple(name.strip().casefold() for name in names.split(",")) for names in quoted if names != "--columns"]
+    columns = [
+        tuple(name.strip().casefold() for name in names.split(","))
+        for names in quoted
+        if names != "--columns"
+    ]
     assert columns == list(COLUMNS)
 
 
@@ -123,7 +147,9 @@ def test_the_gallery_shows_every_command_kind_and_picture() -> None:
 
 
 def test_the_readme_shows_a_screen_and_a_map() -> None:
-    assert {"screen-classify.svg", "map.svg"} <= set(re.findall(r'src="docs/pictures/([^"]+)"', TEXT))
+    assert {"screen-classify.svg", "map.svg"} <= set(
+        re.findall(r'src="docs/pictures/([^"]+)"', TEXT)
+    )
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -135,7 +161,11 @@ def test_pictures_are_small_and_self_contained(name: str) -> None:
 
 PAGE = (DOCS / "errors.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
-CLASSES = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, AttnscanError)}
+CLASSES = {
+    name
+    for name, each in vars(errors).items()
+    if isinstance(each, type) and issubclass(each, AttnscanError)
+}
 LINE = AttnscanError.line
 _EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTALL)
 
@@ -162,7 +192,9 @@ def test_the_examples_of_wrong_usage_are_real() -> None:
 
 
 def test_the_example_in_python_is_real() -> None:
-    match = re.search(r"```text\n>>> (.*)\nattnscan.errors.OptionError: (.*)\n```\n\n\S", SECTIONS["OptionError"])
+    match = re.search(
+        r"```text\n>>> (.*)\nattnscan.errors.OptionError: (.*)\n```\n\n\S", SECTIONS["OptionError"]
+    )
     assert match is not None
     with pytest.raises(OptionError) as raised:
         eval(match[1], {"attnscan": attnscan})
@@ -170,7 +202,9 @@ def test_the_example_in_python_is_real() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES - {"AttnscanError", "OptionError"}))
-def test_an_example_is_real_and_a_remedy_follows(name: str, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_is_real_and_a_remedy_follows(
+    name: str, scene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     match = _EXAMPLE.search(SECTIONS[name])
     assert match is not None, "an example, and behind it what to do"
     if "fnet" in match[1]:
@@ -210,9 +244,14 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
     width = max(map(len, labels))
     cells = [["", *labels]]
     for row in rows:
-        texts = ("·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row])
+        texts = (
+            "·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row]
+        )
         cells.append([labels[row], *texts])
-    lines = (name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts) for name, *texts in cells)
+    lines = (
+        name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts)
+        for name, *texts in cells
+    )
     return "\n".join(lines)
 
 

@@ -53,7 +53,9 @@ def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _cross(model: Path, pairs: list[tuple[str, str, str]], **options: Any) -> attnscan.HeadScores:
     texts, links = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
-    return attnscan.heads(texts, model=model, attention="cross", alignments=links, related=False, **options)
+    return attnscan.heads(
+        texts, model=model, attention="cross", alignments=links, related=False, **options
+    )
 
 
 @pytest.mark.parametrize("query", ["predicts", "reads"])
@@ -67,7 +69,9 @@ def test_scores_across_are_those_of_plain_loops(which: str, query: str, random: 
     for (pattern, layer, head), score in expected.items():
         place = (layer, head, result.scores.patterns.index(pattern))
         found = [table.score[place], table.chance[place], table.n[place]]
-        assert_allclose(found, [score.mean(), score.mean("chance"), score.n], atol=1e-6, err_msg=pattern)
+        assert_allclose(
+            found, [score.mean(), score.mean("chance"), score.n], atol=1e-6, err_msg=pattern
+        )
     assert len(expected) == table.score.size
 
 
@@ -82,15 +86,28 @@ def test_the_decoders_own_attention_is_causal_and_by_what_it_reads(random: Path)
     tokenizer = AutoTokenizer.from_pretrained(random)
     written, weights = [], []
     for source, target, _ in PIECES:
-        weights.append(torch.cat(translator.eager(random, source, target).decoder_attentions).double().numpy())
-        tokens = [token.strip("▁") for token in ["<pad>", *tokenizer.tokenize(target)]]  # </s> is not read
+        weights.append(
+            torch.cat(translator.eager(random, source, target).decoder_attentions).double().numpy()
+        )
+        tokens = [
+            token.strip("▁") for token in ["<pad>", *tokenizer.tokenize(target)]
+        ]  # </s> is not read
         written.append(Written(tokens, [-1, *[0] * (len(tokens) - 1)]))
     options = {"model": random, "attention": "decoder", "related": False, "predictive": "off"}
     scores = attnscan.heads([pair[:2] for pair in PIECES], **options).scores
-    assert [head.name for head in scores.grid][:2] == ["d0-0", "d0-1"] and scores.grid.shape == (2, 4)
+    assert [head.name for head in scores.grid][:2] == ["d0-0", "d0-1"] and scores.grid.shape == (
+        2,
+        4,
+    )
     for head in scores.grid:
         matrices = [each[head.place] for each in weights]
-        check_head(scores, head, written, matrices, visible=[np.tril(np.ones_like(matrix)) > 0 for matrix in matrices])
+        check_head(
+            scores,
+            head,
+            written,
+            matrices,
+            visible=[np.tril(np.ones_like(matrix)) > 0 for matrix in matrices],
+        )
 
 
 class TestGroundTruth:
@@ -100,7 +117,9 @@ class TestGroundTruth:
         result = _cross(TRANSLATOR, translator.pairs(40))
         best = result.scores.grid[result.order("aligned")[0]]
         table, names = result.scores.every_key, result.scores.patterns
-        assert best.name.startswith("c") and table.score[(*best.place, names.index("aligned"))] > 0.9
+        assert (
+            best.name.startswith("c") and table.score[(*best.place, names.index("aligned"))] > 0.9
+        )
         assert set(result.among_words.ravel()) == {"aligned"}
         for other in ("before-aligned", "after-aligned", "same-place"):
             assert np.nanmax(table.above_chance[..., names.index(other)]) < 0.1
@@ -111,7 +130,9 @@ class TestGroundTruth:
         with torch.no_grad():
             model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight[1, 2] = 30
         planted = translator.save(model, tmp_path / "planted")
-        result = attnscan.heads([pair[:2] for pair in translator.pairs(24)], model=planted, attention="decoder")
+        result = attnscan.heads(
+            [pair[:2] for pair in translator.pairs(24)], model=planted, attention="decoder"
+        )
         assert ((result.among_words == "previous-word") == [[False, False, True, False]] * 2).all()
         table = result.scores.every_key
         assert table.score[:, 2, result.scores.patterns.index("previous-word")].min() > 0.95
@@ -128,22 +149,38 @@ def test_the_model_writes_a_target_that_is_missing() -> None:
 def test_merged_words_look_at_merged_words(random: Path) -> None:
     """From a word the mean of its pieces' rows, to a word the sum."""
     tokens, words = (
-        attnscan.classify(*PIECES[1][:2], model=random, attention="cross", unit=unit) for unit in ("token", "word")
+        attnscan.classify(*PIECES[1][:2], model=random, attention="cross", unit=unit)
+        for unit in ("token", "word")
     )
     assert tokens.kept_attention().weights.shape[-1] == len(tokens.units) > len(words.units)
-    assert [unit.strip("▁") for unit in words.units] == f"{PIECES[1][0]} </s> {PIECES[1][1]} </s>".split()
+    assert [
+        unit.strip("▁") for unit in words.units
+    ] == f"{PIECES[1][0]} </s> {PIECES[1][1]} </s>".split()
     assert (np.asarray(words.scores.every_key.n) <= len(PIECES[1][1].split())).all()
 
 
 def _bert() -> BertModel:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
     return BertModel(BertConfig(vocab_size=len(ending()), **sizes))
 
 
 def _whisper() -> WhisperForConditionalGeneration:
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 8, "max_source_positions": 8}
+    sizes = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "num_mel_bins": 8,
+        "max_source_positions": 8,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "pad_token_id": 0}
-    return WhisperForConditionalGeneration(WhisperConfig(vocab_size=len(ending()), **sizes, **heads))
+    return WhisperForConditionalGeneration(
+        WhisperConfig(vocab_size=len(ending()), **sizes, **heads)
+    )
 
 
 REFUSED: list[tuple[Any, str, int, str]] = [
@@ -160,7 +197,9 @@ REFUSED: list[tuple[Any, str, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "typed", "code", "said"), REFUSED, ids=[typed for _, typed, *_ in REFUSED])
+@pytest.mark.parametrize(
+    ("make", "typed", "code", "said"), REFUSED, ids=[typed for _, typed, *_ in REFUSED]
+)
 def test_what_a_model_does_not_have_is_refused_in_a_line(
     make: Any, typed: str, code: int, said: str, tmp_path: Path
 ) -> None:
@@ -180,11 +219,18 @@ class TestStudies:
         rows = []
         for source, target, _ in PIECES:
             layers = translator.eager(random, source, target)[f"{attention}_attentions"]
-            words = slice(None, -1) if attention == "cross" else slice(1, None)  # which predict, or read, a word
+            words = (
+                slice(None, -1) if attention == "cross" else slice(1, None)
+            )  # which predict, or read, a word
             rows += torch.cat(layers)[:, :, words].flatten(0, 1).unbind(1)  # each of [head, key]
-        expected = [[np.mean([jensenshannon(row[i], row[j]) ** 2 for row in rows]) for j in range(8)] for i in range(8)]
+        expected = [
+            [np.mean([jensenshannon(row[i], row[j]) ** 2 for row in rows]) for j in range(8)]
+            for i in range(8)
+        ]
         assert_allclose(result.divergence, expected, atol=1e-6)
-        assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {attention[0]}
+        assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {
+            attention[0]
+        }
 
     def test_commands_name_heads_by_their_letters(self, tmp_path: Path) -> None:
         pairs, links = translator.write(tmp_path, 6)
@@ -201,20 +247,37 @@ class TestAllKinds:
 
     def test_heads_of_all_kinds(self, tmp_path: Path) -> None:
         pairs, links = translator.write(tmp_path, 6)
-        result = attnscan.heads(pairs, model=TRANSLATOR, attention="all", alignments=links, query="reads")
+        result = attnscan.heads(
+            pairs, model=TRANSLATOR, attention="all", alignments=links, query="reads"
+        )
         assert list(result) == ["encoder", "decoder", "cross"]
-        options = ["--pairs", pairs, "--model", str(TRANSLATOR), "--attention", "all", "--query", "reads"]
+        options = [
+            "--pairs",
+            pairs,
+            "--model",
+            str(TRANSLATOR),
+            "--attention",
+            "all",
+            "--query",
+            "reads",
+        ]
         written = table("heads", *options, "--alignments", links)
         assert_allclose(result.to_frame()["aligned"], written["aligned"], atol=1e-6)
         assert list(result.to_frame().columns) == list(written.columns)
         alone = attnscan.heads([source for source, *_ in translator.pairs(6)], model=TRANSLATOR)
-        assert_allclose(result["encoder"].scores.every_key.score, alone.scores.every_key.score, atol=1e-9)
-        rankings = attnscan.heads(iter([pair[:2] for pair in translator.pairs(6)]), model=TRANSLATOR, attention="all")
+        assert_allclose(
+            result["encoder"].scores.every_key.score, alone.scores.every_key.score, atol=1e-9
+        )
+        rankings = attnscan.heads(
+            iter([pair[:2] for pair in translator.pairs(6)]), model=TRANSLATOR, attention="all"
+        )
         assert {ranking.signature.pairs_read for ranking in rankings.values()} == {6}
 
     def test_one_input_of_each_kind(self) -> None:
         source, target, links = translator.pairs(1)[0]
-        result = attnscan.classify(source, target, model=TRANSLATOR, attention="all", alignments=[links])
+        result = attnscan.classify(
+            source, target, model=TRANSLATOR, attention="all", alignments=[links]
+        )
         assert result["encoder"].units == (*source.split(), "</s>")
         assert "aligned" in result["cross"].scores.patterns
         arguments = [source, target, "--model", str(TRANSLATOR), "--attention", "all"]
@@ -246,7 +309,17 @@ def _options(attention: str, part: slice = slice(None)) -> dict[str, Any]:
 
 def _command(attention: str, files: tuple[str, str], *more: str) -> list[str]:
     links = ["--alignments", files[1]] if attention == "cross" else []
-    return ["heads", "--pairs", files[0], "--model", str(TRANSLATOR), "--attention", attention, *links, *more]
+    return [
+        "heads",
+        "--pairs",
+        files[0],
+        "--model",
+        str(TRANSLATOR),
+        "--attention",
+        attention,
+        *links,
+        *more,
+    ]
 
 
 @KINDS
@@ -274,9 +347,21 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
 
 
 @KINDS
-def test_pairs_own_scores_say_the_kind(attention: str, files: tuple[str, str], tmp_path: Path) -> None:
+def test_pairs_own_scores_say_the_kind(
+    attention: str, files: tuple[str, str], tmp_path: Path
+) -> None:
     name = "same-place" if attention == "cross" else "previous-word"
-    run(*_command(attention, files, "--pattern", name, "--csv", "--per-pair", rows := str(tmp_path / "rows.parquet")))
+    run(
+        *_command(
+            attention,
+            files,
+            "--pattern",
+            name,
+            "--csv",
+            "--per-pair",
+            rows := str(tmp_path / "rows.parquet"),
+        )
+    )
     table = pd.read_parquet(rows)
     assert list(table.columns)[:6] == ["file", "pair", "kind", "layer", "head", "pattern"]
     assert set(table["kind"]) == {attention}
@@ -285,14 +370,24 @@ def test_pairs_own_scores_say_the_kind(attention: str, files: tuple[str, str], t
 @KINDS
 def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
     cuts = [slice(0, 7), slice(7, 8), slice(8, None)]
-    shards = [pickle.loads(pickle.dumps(attnscan.shard(TEXTS[cut], **_options(attention, cut)))) for cut in cuts]
-    added, expected = attnscan.finish(sum(shards[::-1])), attnscan.heads(TEXTS, **_options(attention))
+    shards = [
+        pickle.loads(pickle.dumps(attnscan.shard(TEXTS[cut], **_options(attention, cut))))
+        for cut in cuts
+    ]
+    added, expected = (
+        attnscan.finish(sum(shards[::-1])),
+        attnscan.heads(TEXTS, **_options(attention)),
+    )
     pd.testing.assert_frame_equal(added.to_frame(), expected.to_frame(), rtol=1e-6)
     assert added.signature.input_hash == expected.signature.input_hash
-    with pytest.raises(EngineError, match=r"parts of one scan differ: .*attention (decoder|cross) and encoder"):
+    with pytest.raises(
+        EngineError, match=r"parts of one scan differ: .*attention (decoder|cross) and encoder"
+    ):
         _ = shards[0] + attnscan.shard(TEXTS[:1], model=TRANSLATOR)
     other = {"query": "reads"} if attention == "cross" else {"max_target_tokens": 9}
-    with pytest.raises(EngineError, match=r"differ: (query predicts and reads|max_target_tokens 64 and 9)"):
+    with pytest.raises(
+        EngineError, match=r"differ: (query predicts and reads|max_target_tokens 64 and 9)"
+    ):
         _ = shards[0] + attnscan.shard(TEXTS[:1], **_options(attention, slice(1)), **other)
 
 
@@ -325,7 +420,9 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("pair", [(LONG, "the cat"), ("the cat", LONG), (LONG, LONG), (LONG,)])
-def test_what_is_too_long_is_one_line_or_cut(pair: tuple[str, ...], options: dict[str, Any]) -> None:
+def test_what_is_too_long_is_one_line_or_cut(
+    pair: tuple[str, ...], options: dict[str, Any]
+) -> None:
     with pytest.raises(TooLongError, match=f"tokens long and the model reads at most {POSITIONS}"):
         attnscan.classify(*pair, **options)
     cut = attnscan.classify(*pair, on_long="truncate", **options)
@@ -340,9 +437,13 @@ def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path:
     assert result.units[result.kept_attention().source :] == ("▁cat",) * (POSITIONS - 2) + ("</s>",)
 
 
-def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     silent, bad = options | {"model": _bart(tmp_path, writes="</s>")}, list[Any]()
-    with pytest.raises(InputError, match="writes no word as the target; give the target as sentence B"):
+    with pytest.raises(
+        InputError, match="writes no word as the target; give the target as sentence B"
+    ):
         attnscan.classify("the cat", **silent)
     result = attnscan.heads([("the cat",), ("a cat", "a dog")], on_bad=bad.append, **silent)
     assert result.signature.pairs_skipped == 1 and "row 1: the model writes no word" in str(bad[0])
@@ -351,7 +452,9 @@ def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(options: d
 
 
 @pytest.mark.parametrize("attention", ["decoder", "cross"])
-def test_a_special_token_that_is_typed_as_the_target_is_its_word(attention: Any, options: dict[str, Any]) -> None:
+def test_a_special_token_that_is_typed_as_the_target_is_its_word(
+    attention: Any, options: dict[str, Any]
+) -> None:
     result = attnscan.classify("the cat", "</s>", **options | {"attention": attention})
     assert result.sentence.count(1) == 1 and result.scores.every_key.n.max() == 1
 
@@ -361,6 +464,8 @@ def test_families_that_do_not_call_the_tap_are_read_and_saved(family: str, tmp_p
     """LED's and FSMT's encoders cannot be read, and are left out of a file."""
     model = translator.save(tiny_writer(family), tmp_path, ending())
     options: Any = {"model": model, "attention": "cross", "related": False}
-    theirs = attnscan.classify("it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **options)
+    theirs = attnscan.classify(
+        "it t", "a", save_weights=(path := tmp_path / "kinds.npz"), **options
+    )
     ours = attnscan.classify(weights=path, attention="cross")
     assert_allclose(ours.scores.every_key.score, theirs.scores.every_key.score, atol=1e-6)

@@ -22,11 +22,11 @@ from written import encoded_tokens
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair
-from attnscan.model.tap import AttentionBlock, AttentionKeeper, Tap
+from attnscan.model.tap import AttentionBlock, AttentionKeeper, AttentionTap
 from attnscan.results.scores import Scores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import Blocks
+from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
@@ -48,7 +48,9 @@ def _written(ids: list[int]) -> Written:
 def _encoded(ids: list[int]) -> EncodedInput:
     one = _written(ids)
     special = [sentence < 0 for sentence in one.sentence]
-    encoded = encoded_tokens(one.tokens, np.clip(one.sentence, 0, 1).tolist(), special, [False] * len(ids), "token")
+    encoded = encoded_tokens(
+        one.tokens, np.clip(one.sentence, 0, 1).tolist(), special, [False] * len(ids), "token"
+    )
     return replace(encoded, model_inputs={"input_ids": ids, "attention_mask": [1] * len(ids)})
 
 
@@ -81,7 +83,7 @@ def outcome(family: str) -> Outcome:
         scorer(block)
         collected(block)
 
-    with Tap(model) as tap:
+    with AttentionTap(model) as tap:
         tap.run(batch.model_inputs, consume)
     layers = sorted(collected.blocks)
     assert layers == [*range(LAYERS)]
@@ -96,7 +98,10 @@ def outcome(family: str) -> Outcome:
 
 
 def _single(ids: list[int]) -> dict[str, torch.Tensor]:
-    return {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.int64)}
+    return {
+        "input_ids": torch.tensor([ids]),
+        "attention_mask": torch.ones(1, len(ids), dtype=torch.int64),
+    }
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -104,7 +109,12 @@ def test_weights_in_a_batch_equal_eager_attention_alone(family: str) -> None:
     """And lie on no padding; a query may see what it gives weight, as random weights leave out no other key."""
     found = outcome(family)
     assert found.read_by_tap == (family in TAPPED) and len(found.alone[0]) == LAYERS
-    exact = family in ("t5", "mt5", "umt5", "switch_transformers")  # a position bias leaves weights as exact
+    exact = family in (
+        "t5",
+        "mt5",
+        "umt5",
+        "switch_transformers",
+    )  # a position bias leaves weights as exact
     for layer, (weights, visible) in enumerate(zip(found.tapped, found.visible, strict=True)):
         for row, alone in enumerate(found.alone):
             length = alone.shape[-1]
@@ -112,7 +122,10 @@ def test_weights_in_a_batch_equal_eager_attention_alone(family: str) -> None:
             torch.testing.assert_close(unpadded, alone[layer], atol=5e-7 if exact else 1e-5, rtol=0)
             torch.testing.assert_close(unpadded.sum(-1), torch.ones(unpadded.shape[:2]))
             assert torch.equal(visible[row, :length, :length], (alone[layer] > 0).any(0))
-            assert not weights[row, :, :length, length:].any() and not visible[row, :length, length:].any()
+            assert (
+                not weights[row, :, :length, length:].any()
+                and not visible[row, :length, length:].any()
+            )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -127,12 +140,20 @@ def test_scores_equal_the_plain_loop(family: str) -> None:
 @pytest.mark.parametrize("family", TAPPED)
 def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
     """From whatever attention transformers would load the model with; T5 and its like add a bias by distance."""
-    model, inputs, collected = tiny_model(family, FAMILIES[family], None), tiny_inputs(), Collected()
-    with Tap(model) as tap:
+    model, inputs, collected = (
+        tiny_model(family, FAMILIES[family], None),
+        tiny_inputs(),
+        Collected(),
+    )
+    with AttentionTap(model) as tap:
         tap.run(inputs, collected)
         tap.run({name: values[:1] for name, values in inputs.items()}, AttentionKeeper())
     for layer, blocks in collected.blocks.items():
-        scores = collected.layer(layer, "query") @ collected.layer(layer, "key").transpose(2, 3) * blocks[0].scaling
+        scores = (
+            collected.layer(layer, "query")
+            @ collected.layer(layer, "key").transpose(2, 3)
+            * blocks[0].scaling
+        )
         scores += _position_bias(model, layer)
         weights = scores.masked_fill(~collected.visible(layer)[:, None], -torch.inf).softmax(-1)
         real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
@@ -144,7 +165,9 @@ def _position_bias(model: torch.nn.Module, layer: int) -> torch.Tensor | float:
     attention = [module for module in model.modules() if hasattr(module, "compute_bias")]
     if not attention:
         return 0.0
-    bias: torch.Tensor = attention[layer if attention[layer].has_relative_attention_bias else 0].compute_bias(12, 12)
+    bias: torch.Tensor = attention[
+        layer if attention[layer].has_relative_attention_bias else 0
+    ].compute_bias(12, 12)
     return bias.detach()
 
 
@@ -165,7 +188,10 @@ def test_decoders_see_no_later_key_and_local_layers_none_outside_their_window(fa
 def test_what_yields_no_attention_is_refused_by_name(family: str) -> None:
     settings, why = REFUSED[family]
     model = tiny_model(family, settings)
-    with pytest.raises(CaptureError, match=rf"{type(model).__name__} .*{why}") as caught, Tap(model) as tap:
+    with (
+        pytest.raises(CaptureError, match=rf"{type(model).__name__} .*{why}") as caught,
+        AttentionTap(model) as tap,
+    ):
         tap.run(tiny_inputs(), lambda _: None)
     assert "\n" not in str(caught.value) and caught.value.remedy
 
@@ -182,12 +208,18 @@ def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     model = model.get_encoder() if model.config.is_encoder_decoder else model
-    names = ["input_ids", "attention_mask", *["token_type_ids"] * (getattr(model.config, "type_vocab_size", 0) > 1)]
+    names = [
+        "input_ids",
+        "attention_mask",
+        *["token_type_ids"] * (getattr(model.config, "type_vocab_size", 0) > 1),
+    ]
     written, weights = [], []
     for pair in PAIRS:
         inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
         sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
-        tokens = [token.strip("Ġ▁") for token in tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])]
+        tokens = [
+            token.strip("Ġ▁") for token in tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
+        ]
         written.append(Written(tokens, sentence))
         taken = {name: inputs[name] for name in names if name in inputs}
         weights.append(torch.cat(eager_attention(model, taken)))
@@ -195,7 +227,9 @@ def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(name: str, tmp_path: Path) -> None:
+def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(
+    name: str, tmp_path: Path
+) -> None:
     """Without delimiters, their score is NaN, not zero; the beginning alone is a delimiter too."""
     case, checkpoint = CASES[name], saved(CASES[name], tmp_path)
     written, weights = _plainly(checkpoint)
@@ -205,14 +239,26 @@ def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(name: str
         encoded = [scanner.encode(pair) for pair in PAIRS]
         for batches in ([[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]):
             first, *rest = [
-                Blocks.of([PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch]))
+                PairSums.of(
+                    [PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch])
+                )
                 for batch in batches
             ]
-            found.append(scores_of(sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns]))
+            found.append(
+                scores_of(
+                    sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns]
+                )
+            )
     for scores, head in product(found, found[0].grid):
         visible = [(one[head.layer] > 0).any(0).numpy() for one in weights]
         assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
-        check_head(scores, head, written, [one[head.place].double().numpy() for one in weights], visible=visible)
+        check_head(
+            scores,
+            head,
+            written,
+            [one[head.place].double().numpy() for one in weights],
+            visible=visible,
+        )
         delimiter = scores.every_key.score[(*head.place, scores.patterns.index("delimiter"))]
         assert np.isnan(delimiter) == (case.template == "A B")
 
@@ -230,5 +276,7 @@ def test_the_screen_and_table_of_a_decoder_say_what_it_has_not(tmp_path: Path) -
     assert "predictive: not measured: the model has no mask token" in result.stderr
     text = " ".join(result.stdout.split())
     assert "3 layers × 4 heads" in text and "rest" not in text
-    assert rows[["delimiter", "predictive", "next-word"]].isna().all(axis=None)  # no key behind a query is seen
+    assert (
+        rows[["delimiter", "predictive", "next-word"]].isna().all(axis=None)
+    )  # no key behind a query is seen
     assert (rows["previous-word"] > 0).all()

@@ -23,7 +23,9 @@ def test_scores_agree_with_the_independent_ones(name: str) -> None:
     scores = _classified(name, "--special=in")
     expected = pd.read_csv(GOLDEN / f"{name}.scores.csv")
     ours = scores[["layer", "head", *SCORES]]
-    pd.testing.assert_frame_equal(ours, expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        ours, expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False
+    )
     assert scores["predictive"].isna().all()
 
 

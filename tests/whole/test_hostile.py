@@ -31,7 +31,10 @@ OBEYED = (
     "\u202e",  # a line that runs backwards
     "\r",
 )
-GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more
+GENERATE = (
+    Phase.explicit,
+    Phase.generate,
+)  # to shrink a run of five commands takes minutes, and tells little more
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +49,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@settings(max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck)
+)
 @given(pair=texts.pairs, number=st.integers(0, 1000))
-def test_no_sentence_does_harm(tiny: Path, directory: Path, pair: tuple[str, str | None], number: int) -> None:
+def test_no_sentence_does_harm(
+    tiny: Path, directory: Path, pair: tuple[str, str | None], number: int
+) -> None:
     assert len(list(texts.commands(tiny, directory, pair, number))) == 5
 
 
@@ -60,13 +67,39 @@ def test_nothing_that_a_terminal_obeys_comes_out(nasty: str, tiny: Path, tmp_pat
     pd.DataFrame(columns).to_csv(pairs := tmp_path / f"{name}.tsv", index=False, sep="\t")
     weights = np.random.default_rng(0).dirichlet(np.ones(4), (2, 2, 4))
     tokens = np.array(["[CLS]", f"the{nasty}", nasty, "[SEP]"])
-    np.savez(saved := tmp_path / f"{name}.npz", attention=weights, tokens=tokens, segments=np.zeros(4, int))
+    np.savez(
+        saved := tmp_path / f"{name}.npz",
+        attention=weights,
+        tokens=tokens,
+        segments=np.zeros(4, int),
+    )
     model = shutil.copytree(tiny, tmp_path / f"model{name}")
     config = json.loads((model / "config.json").read_text()) | {"hidden_act": f"gelu{nasty}"}
     (model / "config.json").write_text(json.dumps(config))
     for done in (
-        run("heads", "--model", tiny, "--pairs", pairs, "--skip-bad", "-p", "next-word", "--predictive", "off"),
-        run("heads", "--model", tiny, "--pairs", pairs, "--columns", f"more{nasty}", "--predictive", "off"),
+        run(
+            "heads",
+            "--model",
+            tiny,
+            "--pairs",
+            pairs,
+            "--skip-bad",
+            "-p",
+            "next-word",
+            "--predictive",
+            "off",
+        ),
+        run(
+            "heads",
+            "--model",
+            tiny,
+            "--pairs",
+            pairs,
+            "--columns",
+            f"more{nasty}",
+            "--predictive",
+            "off",
+        ),
         run("heads", "--model", tiny, "--pairs", tmp_path / name / name),
         run("classify", "--weights", saved, "--all"),
         run("show", "0-1", "--weights", saved, "--format", "json"),
@@ -79,22 +112,38 @@ def test_nothing_that_a_terminal_obeys_comes_out(nasty: str, tiny: Path, tmp_pat
 def test_extremes_of_options_give_a_result_or_one_line(tiny: Path, tmp_path: Path) -> None:
     assert set(options.lines()) == set(COMMANDS) and len(list(options.options())) > 130
     options.prepared(tmp_path, tiny)
-    done = [trial() for trial in list(options.trials(tmp_path))[::61]]  # no number of values is a multiple
+    done = [
+        trial() for trial in list(options.trials(tmp_path))[::61]
+    ]  # no number of values is a multiple
     assert len(done) > 25 and any(done) and not all(done)
 
 
 def test_the_list_of_writers_has_every_command_and_format() -> None:
-    assert {f".{suffix}" for suffix in kills.TABLES} == set(SUFFIXES) and {*kills.PICTURES} == set(get_args(Picture))
+    assert {f".{suffix}" for suffix in kills.TABLES} == set(SUFFIXES) and {*kills.PICTURES} == set(
+        get_args(Picture)
+    )
     listed = list(kills.writers())
-    assert {writer.arguments[0] for writer in listed} == set(COMMANDS) - {"serve"}, "which writes no file"
-    assert {writer.option for writer in listed} == {"-o", "--save-weights", "--per-pair", "--state", "--signature"}
+    assert {writer.arguments[0] for writer in listed} == set(COMMANDS) - {"serve"}, (
+        "which writes no file"
+    )
+    assert {writer.option for writer in listed} == {
+        "-o",
+        "--save-weights",
+        "--per-pair",
+        "--state",
+        "--signature",
+    }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "count"), [("kills", 2), ("full-disks", 6)])
-def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(kind: str, count: int, tmp_path: Path) -> None:
+def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(
+    kind: str, count: int, tmp_path: Path
+) -> None:
     """By a process of its own with two threads, which run batches side by side: runs are forks of it."""
     command = [sys.executable, kills.__file__, kind, str(count), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"})
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.splitlines()[-1]) > 0, "no fault struck"

@@ -37,7 +37,9 @@ def pickled(name: str, *, sound: bool, index: bool) -> Change:
     def change(directory: Path) -> None:
         weights: dict[str, Any] = load_file(directory / "model.safetensors")
         torch.save(weights if sound else {"a": Trap(directory / "sprung")}, directory / name)
-        (indexed(dict.fromkeys(weights, name)) if index else configured(transformers_weights=name))(directory)
+        (indexed(dict.fromkeys(weights, name)) if index else configured(transformers_weights=name))(
+            directory
+        )
 
     return change
 
@@ -76,8 +78,14 @@ def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
 
 def with_code(directory: Path) -> None:
     for name in ("evil.py", "__init__.py"):
-        (directory / name).write_text(f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n")
-    auto_map = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+        (directory / name).write_text(
+            f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n"
+        )
+    auto_map = {
+        "AutoConfig": "evil.Evil",
+        "AutoModel": "evil.Evil",
+        "AutoTokenizer": ["evil.Evil", "evil.Evil"],
+    }
     configured(model_type="evil", auto_map=auto_map, architectures=["Evil"])(directory)
 
 
@@ -93,12 +101,20 @@ def with_an_added_word_that_explodes(directory: Path) -> None:
 TEMPLATE = {"single": [], "pair": [{"Sequence": {"id": "B", "type_id": 0}}], "special_tokens": {}}
 TRAPS: dict[str, Change] = {
     # Tokenizers that break inside their library, or that read no sentences
-    "a map of letters that is none": ruled(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}),
+    "a map of letters that is none": ruled(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}
+    ),
     "an added word that explodes": with_an_added_word_that_explodes,
     "pieces of no length": ruled(pre_tokenizer={"type": "FixedLength", "length": 0}),
-    "a template without a sentence": ruled(post_processor={"type": "TemplateProcessing", **TEMPLATE}),
-    "an empty word list": ruled(model={"type": "Unigram", "unk_id": None, "vocab": [], "byte_fallback": False}),
-    "a tokenizer of words and boxes": rewritten("tokenizer_config.json", tokenizer_class="LayoutLMv3Tokenizer"),
+    "a template without a sentence": ruled(
+        post_processor={"type": "TemplateProcessing", **TEMPLATE}
+    ),
+    "an empty word list": ruled(
+        model={"type": "Unigram", "unk_id": None, "vocab": [], "byte_fallback": False}
+    ),
+    "a tokenizer of words and boxes": rewritten(
+        "tokenizer_config.json", tokenizer_class="LayoutLMv3Tokenizer"
+    ),
     # Code, and weights that are code
     "a config that names a pickle": pickled("adapter_model.bin", sound=True, index=False),
     "a config that names a trap": pickled("adapter_model.bin", sound=False, index=False),
@@ -107,12 +123,22 @@ TRAPS: dict[str, Change] = {
     "weights that are a pickle": with_bytes(lambda _: b"\x80\x02}q\x00."),
     # Weights that are damaged, or do not fit the config
     "weights that are empty": with_bytes(lambda _: b""),
-    "weights that are cut in their header": with_bytes(lambda content: content[: len(content) // 100]),
+    "weights that are cut in their header": with_bytes(
+        lambda content: content[: len(content) // 100]
+    ),
     "weights that are cut in their midst": with_bytes(lambda content: content[: len(content) // 2]),
-    "an index without its parts": indexed({"embeddings.word_embeddings.weight": "../../part.safetensors"}),
-    "weights of NaN": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.nan)),
-    "weights of infinity": with_weights(lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.inf)),
-    "a weight that is missing": with_weights(lambda held: held.pop(next(n for n in held if "key" in n))),
+    "an index without its parts": indexed(
+        {"embeddings.word_embeddings.weight": "../../part.safetensors"}
+    ),
+    "weights of NaN": with_weights(
+        lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.nan)
+    ),
+    "weights of infinity": with_weights(
+        lambda held: next(held[n] for n in held if "query.w" in n).fill_(torch.inf)
+    ),
+    "a weight that is missing": with_weights(
+        lambda held: held.pop(next(n for n in held if "key" in n))
+    ),
     "a million heads": configured(num_attention_heads=1_000_000),
     "no heads": configured(num_attention_heads=0),
 }
@@ -128,7 +154,9 @@ def damage(directory: Path, draw: random.Random) -> None:
     else:
         at = draw.randrange(min(len(content), 4096))  # the start, where headers are
         flipped = content[:at] + bytes([content[at] ^ 1 << draw.randrange(8)]) + content[at + 1 :]
-        path.write_bytes(draw.choice((flipped, content[:at], content[:at] + draw.randbytes(8) + content[at:])))
+        path.write_bytes(
+            draw.choice((flipped, content[:at], content[:at] + draw.randbytes(8) + content[at:]))
+        )
 
 
 def with_another_entry(data: Any, draw: random.Random) -> Any:
@@ -161,7 +189,9 @@ def is_classified(model: Path) -> bool:
 def test_a_trap_is_refused(model: Path, name: str, recwarn: pytest.WarningsRecorder) -> None:
     TRAPS[name](model)
     assert not is_classified(model)
-    assert [each.category for each in recwarn if not issubclass(each.category, DeprecationWarning)] == []
+    assert [
+        each.category for each in recwarn if not issubclass(each.category, DeprecationWarning)
+    ] == []
 
 
 def test_damage_is_refused_or_does_no_harm(tiny: Path, tmp_path: Path) -> None:
@@ -176,10 +206,23 @@ def test_damage_is_refused_or_does_no_harm(tiny: Path, tmp_path: Path) -> None:
 
 def test_an_input_that_a_tokenizer_fails_on_is_a_bad_record(model: Path, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
-    pairs.write_text(f"sentence_a\tsentence_b\nthe cat\ta mat\nthe {'a' * 60} cat\ta mat\nthe mat\ta cat\n")
-    flags = ("--pairs", pairs, "--no-related", "--predictive", "off", "--pattern", "delimiter", "--csv")
+    pairs.write_text(
+        f"sentence_a\tsentence_b\nthe cat\ta mat\nthe {'a' * 60} cat\ta mat\nthe mat\ta cat\n"
+    )
+    flags = (
+        "--pairs",
+        pairs,
+        "--no-related",
+        "--predictive",
+        "off",
+        "--pattern",
+        "delimiter",
+        "--csv",
+    )
     pattern = {"Regex": "(?:a|a|a)*(?=[^ a])(?!c)|[ac]"}
-    ruled(pre_tokenizer={"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False})(model)
+    ruled(
+        pre_tokenizer={"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    )(model)
     stopped = run("heads", "--model", model, *flags)
     assert not check(stopped) and "pairs.tsv:3: the tokenizer" in stopped.stderr
     assert "retry-limit" in stopped.stderr and "another tokenizer" in stopped.stderr

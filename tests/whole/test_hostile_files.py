@@ -56,14 +56,22 @@ def pair_kinds() -> Iterator[Kind]:
     texts = {
         "pairs.csv": frame.to_csv(index=False, quoting=1),
         "pairs.tsv": "\n".join("\t".join(row) for row in [NAMES, *rows]) + "\n",
-        "pairs.jsonl": "".join(json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in rows),
+        "pairs.jsonl": "".join(
+            json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in rows
+        ),
         "pairs.json": json.dumps([dict(zip(NAMES, row, strict=True)) for row in rows]),
         "pairs.txt": "".join(f"{a}\n" for a, _ in rows),
-        "pairs.conllu": "".join(f"# text = {a}\n1\t{a}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for a, _ in rows),
+        "pairs.conllu": "".join(
+            f"# text = {a}\n1\t{a}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for a, _ in rows
+        ),
     }
     for name, text in texts.items():
         yield Kind(name, partial(Path.write_bytes, data=text.encode()), _pairs)
-        yield Kind(f"{name}.gz", partial(Path.write_bytes, data=gzip.compress(text.encode(), mtime=0)), _pairs)
+        yield Kind(
+            f"{name}.gz",
+            partial(Path.write_bytes, data=gzip.compress(text.encode(), mtime=0)),
+            _pairs,
+        )
     for codec in (None, "snappy", "zstd"):
         yield Kind(f"pairs.{codec}.parquet", partial(frame.to_parquet, compression=codec), _pairs)
     for codec in ("uncompressed", "lz4"):
@@ -92,7 +100,9 @@ def _weights(path: Path) -> Any:
 
 def _save_weights(path: Path) -> None:
     tokens = np.array(["[CLS]", "=1", "\u202e", "[SEP]"])
-    np.savez_compressed(path, attention=np.full((2, 2, 4, 4), 0.25), tokens=tokens, segments=np.zeros(4, int))
+    np.savez_compressed(
+        path, attention=np.full((2, 2, 4, 4), 0.25), tokens=tokens, segments=np.zeros(4, int)
+    )
 
 
 def broken(content: bytes) -> Iterator[bytes]:
@@ -103,7 +113,9 @@ def broken(content: bytes) -> Iterator[bytes]:
         yield content[:at] + bytes([content[at] ^ 1 << draw.randrange(8)]) + content[at + 1 :]
     for _ in range(len(content) // 4):
         start, end = sorted(draw.randrange(len(content) + 1) for _ in range(2))
-        filling = draw.choice((b"", bytes(end - start), b"\xff" * (end - start), content[:start], draw.randbytes(9)))
+        filling = draw.choice(
+            (b"", bytes(end - start), b"\xff" * (end - start), content[:start], draw.randbytes(9))
+        )
         yield content[:start] + filling + content[end:]
 
 
@@ -131,7 +143,9 @@ def check_broken(kind: Kind, directory: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", pair_kinds(), ids=lambda kind: kind.name)
-def test_a_file_of_pairs_is_read_right_or_refused_however_it_is_broken(tmp_path: Path, kind: Kind) -> None:
+def test_a_file_of_pairs_is_read_right_or_refused_however_it_is_broken(
+    tmp_path: Path, kind: Kind
+) -> None:
     has_one_column = kind.name.startswith(("pairs.txt", "pairs.conllu"))
     expected = [Pair(pair.a) if has_one_column else pair for pair in PAIRS]
     found = check_broken(kind, tmp_path)
@@ -143,7 +157,9 @@ def test_saved_weights_are_read_right_or_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_scan_keeps_is_read_right_or_refused(tmp_path: Path, tiny: Path) -> None:
-    with Scanner(ScanOptions(model=str(tiny), predictive="off", related=False, on_long="truncate")) as scanner:
+    with Scanner(
+        ScanOptions(model=str(tiny), predictive="off", related=False, on_long="truncate")
+    ) as scanner:
         state = scan(scanner, [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)])
 
         def read(path: Path) -> Any:
@@ -155,7 +171,9 @@ def test_what_a_scan_keeps_is_read_right_or_refused(tmp_path: Path, tiny: Path) 
         check_broken(kind, tmp_path)
 
 
-def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(tmp_path: Path, tiny: Path) -> None:
+def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(
+    tmp_path: Path, tiny: Path
+) -> None:
     path = tmp_path / "quoted.tsv"
     path.write_text('sentence_a\tsentence_b\n"the ""cat"""\ta mat\n\ta cat\n')
     refused = run("heads", "--pairs", path, "--model", tiny, "--predictive", "off", "--csv")
@@ -184,9 +202,15 @@ def test_what_is_no_file_is_refused_in_the_place_of_every_file_that_is_read(
         case "pipe":
             os.mkfifo(path)
         case _:
-            path.symlink_to({"nowhere": tmp_path / "no" / "x", "loop": path, "device": Path("/dev/zero")}[kind])
+            path.symlink_to(
+                {"nowhere": tmp_path / "no" / "x", "loop": path, "device": Path("/dev/zero")}[kind]
+            )
     off = ("--model", tiny, "--predictive", "off")
-    commands = [("classify", "--weights", path), ("heads", "--state", path, *off), ("classify", "a", "--model", path)]
+    commands = [
+        ("classify", "--weights", path),
+        ("heads", "--state", path, *off),
+        ("classify", "a", "--model", path),
+    ]
     if kind != "pipe":  # which is read until its writer ends
         commands.append(("heads", "--pairs", path, *off))
     for command in commands:

@@ -54,7 +54,9 @@ def rows(*arguments: str) -> pd.DataFrame:
 class TestShow:
     """Weights of decoder and cross attention, as they are and cut to some tokens."""
 
-    @pytest.mark.parametrize("family", ["t5", "bart", "marian", "mvp"])  # mvp is watched, the others call the tap
+    @pytest.mark.parametrize(
+        "family", ["t5", "bart", "marian", "mvp"]
+    )  # mvp is watched, the others call the tap
     def test_weights_are_those_of_eager_attention(self, family: str, checkpoints: Any) -> None:
         """Marian's checkpoint lacks its positions, which are computed, and only its class with a task head says so."""
         model = checkpoints(family)
@@ -62,8 +64,13 @@ class TestShow:
         assert expected.cross_attentions[0].shape[2:] != expected.decoder_attentions[0].shape[2:]
         for kind, letter in (("encoder", ""), ("decoder", "d"), ("cross", "c")):
             texts = PAIR if letter else PAIR[:1]
-            ours, theirs = attnscan.show(f"layer:{letter}1", *texts, model=model), expected[f"{kind}_attentions"][1][0]
-            assert [head.name for head in ours.heads] == [f"{letter}1-{n}" for n in range(len(theirs))]
+            ours, theirs = (
+                attnscan.show(f"layer:{letter}1", *texts, model=model),
+                expected[f"{kind}_attentions"][1][0],
+            )
+            assert [head.name for head in ours.heads] == [
+                f"{letter}1-{n}" for n in range(len(theirs))
+            ]
             for (_, matrix), eager in zip(ours.matrices(), theirs, strict=True):
                 assert_allclose(matrix, eager, atol=1e-6)
 
@@ -74,15 +81,26 @@ class TestShow:
         assert_allclose(frame["weight"].to_numpy().reshape(expected.shape), expected, atol=1e-6)
         names = [*TARGET.split(), "</s>"] if query == "predicts" else ["<pad>", *TARGET.split()]
         first = frame[(frame["head"] == 0) & (frame["key"] == 1)]
-        assert first["query"].tolist() == list(range(len(names))) and first["query_token"].tolist() == names
-        assert set(zip(frame["key"], frame["key_token"], strict=True)) == set(enumerate([*SOURCE.split(), "</s>"]))
+        assert (
+            first["query"].tolist() == list(range(len(names)))
+            and first["query_token"].tolist() == names
+        )
+        assert set(zip(frame["key"], frame["key_token"], strict=True)) == set(
+            enumerate([*SOURCE.split(), "</s>"])
+        )
         assert set(frame["kind"]) == {"cross"} and "aligned" not in frame
 
     def test_what_heads_carry_is_in_proportion_to_the_values_that_they_take(self) -> None:
-        ((_, matrix),) = attnscan.show("c1-1", SOURCE, TARGET, model=TRANSLATOR, by="carried").matrices()
-        model = AutoModelForSeq2SeqLM.from_pretrained(TRANSLATOR, attn_implementation="eager").eval()
+        ((_, matrix),) = attnscan.show(
+            "c1-1", SOURCE, TARGET, model=TRANSLATOR, by="carried"
+        ).matrices()
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            TRANSLATOR, attn_implementation="eager"
+        ).eval()
         with torch.no_grad():
-            states = model.encoder(**AutoTokenizer.from_pretrained(TRANSLATOR)(SOURCE, return_tensors="pt"))[0][0]
+            states = model.encoder(
+                **AutoTokenizer.from_pretrained(TRANSLATOR)(SOURCE, return_tensors="pt")
+            )[0][0]
             across = model.decoder.block[1].layer[1].EncDecAttention
             neurons = slice(12, 24)  # head 1 of 12 neurons each
             taken = (states @ across.v.weight[neurons].T) @ across.o.weight[:, neurons].T
@@ -96,7 +114,9 @@ class TestShow:
             part = rows("show", "c0-2", SOURCE, TARGET, "--token", token, "--window", "1-2", *MODEL)
             wanted = whole[(whole["query"] == 1) & whole["key"].isin([1, 2])].reset_index(drop=True)
             pd.testing.assert_frame_equal(part, wanted)
-        with pytest.raises(SelectionError, match="the input has no token"):  # it is one of the source's
+        with pytest.raises(
+            SelectionError, match="the input has no token"
+        ):  # it is one of the source's
             attnscan.show("c0-2", SOURCE, TARGET, token=SOURCE.split()[0], model=TRANSLATOR)
         with pytest.raises(OptionError, match="in cross attention the target asks"):
             attnscan.show("c1-1", SOURCE, TARGET, model=TRANSLATOR, to_sentence="A")
@@ -106,7 +126,9 @@ class TestShow:
         options = [SOURCE, TARGET, "--alignments", str(file), *MODEL]
         frame = rows("show", "c1-1", *options)
         linked = frame[frame["aligned"] == 1]
-        assert {f"{key}-{query}" for key, query in zip(linked["key"], linked["query"], strict=True)} == {*LINKS.split()}
+        assert {
+            f"{key}-{query}" for key, query in zip(linked["key"], linked["query"], strict=True)
+        } == {*LINKS.split()}
         screen = run("show", "c1-1", *options).stdout
         assert screen.count("█+") == len(LINKS.split()) and "+ behind gold links" in screen
         unlinked = run("show", "c1-1", SOURCE, TARGET, *MODEL).stdout
@@ -117,14 +139,20 @@ class TestCard:
     """Everything about a head of a decoder or of cross attention."""
 
     def test_a_cross_heads_scores_are_those_of_a_ranking(self) -> None:
-        card, ranking = attnscan.head("c1-1", **LINKED)["c1-1"], attnscan.heads(attention="cross", **LINKED)
+        card, ranking = (
+            attnscan.head("c1-1", **LINKED)["c1-1"],
+            attnscan.heads(attention="cross", **LINKED),
+        )
         place = (1, 1, ranking.scores.patterns.index("aligned"))
         assert card.main_kind == "aligned" and card.patterns["aligned"]["rank"] == 1
         assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
         assert (card.row()["kind"], card.row()["among_words"]) == ("cross", "aligned")
         for example in card.examples:  # of the source, and behind it the target
             source, target = (text.split() for text in example.sentences)
-            assert example.units == (*source, "</s>", *target, "</s>") and example.key < len(source) < example.query
+            assert (
+                example.units == (*source, "</s>", *target, "</s>")
+                and example.key < len(source) < example.query
+            )
             assert example.units[example.query] == example.units[example.key].upper()[::-1]
 
     def test_links_are_those_of_plain_loops(self) -> None:
@@ -132,18 +160,24 @@ class TestCard:
         links: dict[tuple[str, str], list[float]] = {}
         for source, target in LINKED["pairs"]:
             weights = translator.eager(TRANSLATOR, source, target).cross_attentions[0][0, 2].numpy()
-            for (query, word), (key, other) in product(enumerate(target.split()), enumerate(source.split())):
+            for (query, word), (key, other) in product(
+                enumerate(target.split()), enumerate(source.split())
+            ):
                 links.setdefault((word, other), []).append(weights[query, key])
         shown = card.links[card.links["key"] != "</s>"]
         assert len(shown)
         for link in shown.itertuples():
             values = links[link.query, link.key]
-            assert (link.share, link.count) == (pytest.approx(np.mean(values), abs=1e-5), len(values))
+            assert (link.share, link.count) == (
+                pytest.approx(np.mean(values), abs=1e-5),
+                len(values),
+            )
 
 
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(
-    ("attention", "letter"), [("cross", "c"), ("decoder", "d"), pytest.param("all", "", marks=pytest.mark.long)]
+    ("attention", "letter"),
+    [("cross", "c"), ("decoder", "d"), pytest.param("all", "", marks=pytest.mark.long)],
 )
 def test_what_screens_of_a_kind_suggest_runs_as_it_is_pasted(attention: str, letter: str) -> None:
     linked = [] if attention == "decoder" else ["--alignments", "links"]
@@ -159,10 +193,14 @@ class TestAblate:
     """Heads of decoders and of cross attention switched off, measured by what the model says of the target."""
 
     @staticmethod
-    def _loss(checkpoint: Path, pairs: list[tuple[str, str]], off: tuple[int, int] | None = None) -> float:
+    def _loss(
+        checkpoint: Path, pairs: list[tuple[str, str]], off: tuple[int, int] | None = None
+    ) -> float:
         """The loss by eager attention, with the output projection of a cross head put at zero."""
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-        model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            checkpoint, attn_implementation="eager"
+        ).eval()
         if off is not None:
             layer, head = off
             decoder = model.get_decoder()
@@ -177,11 +215,15 @@ class TestAblate:
             labels = tokenizer(text_target=target, return_tensors="pt").input_ids
             with torch.no_grad():
                 logits = model(**tokenizer(source, return_tensors="pt"), labels=labels).logits[0]
-            losses.append(torch.nn.functional.cross_entropy(logits, labels[0], reduction="none")[:-1])  # but the end
+            losses.append(
+                torch.nn.functional.cross_entropy(logits, labels[0], reduction="none")[:-1]
+            )  # but the end
         return float(torch.cat(losses).mean())
 
     @pytest.mark.parametrize("which", ["translator", "bart", "marian"])
-    def test_the_loss_is_that_of_a_model_whose_head_puts_out_nothing(self, which: str, checkpoints: Any) -> None:
+    def test_the_loss_is_that_of_a_model_whose_head_puts_out_nothing(
+        self, which: str, checkpoints: Any
+    ) -> None:
         model, pairs = TRANSLATOR, [pair[:2] for pair in translator.pairs(8)]
         if which != "translator":
             model = checkpoints(which)
@@ -199,8 +241,12 @@ class TestAblate:
         screen = run("ablate", "--heads", "layer:c1", "--each", *options).stdout
         assert "target" in screen and max(map(len, screen.splitlines())) <= 80
         frame = rows("ablate", "--heads", "layer:c1", *options)
-        assert set(frame["measure"]) == {"target"} and (frame["ablated"] > 10 * frame["intact"]).all()
-        aligned = rows("ablate", "--attention", "cross", "--alignments", "links", "-p", "A", *options)
+        assert (
+            set(frame["measure"]) == {"target"} and (frame["ablated"] > 10 * frame["intact"]).all()
+        )
+        aligned = rows(
+            "ablate", "--attention", "cross", "--alignments", "links", "-p", "A", *options
+        )
         assert aligned["heads"].iloc[0] > 0 and (aligned["ablated"] > aligned["intact"]).all()
         card = run("head", "c1-1", "--ablate", *options).stdout
         assert "Without it: target (nats a token)" in " ".join(card.split())
@@ -216,10 +262,16 @@ class TestExplain:
         neurons = frame[[f"neuron_{number}" for number in range(12)]]
         assert_allclose(neurons.sum(axis=1), frame["logit"], atol=1e-4)
         assert_allclose(np.exp(frame["logit"]) / np.exp(frame["logit"]).sum(), expected, atol=1e-5)
-        assert set(frame["kind"]) == {"cross"} and frame["key_token"].tolist() == [*SOURCE.split(), "</s>"]
+        assert set(frame["kind"]) == {"cross"} and frame["key_token"].tolist() == [
+            *SOURCE.split(),
+            "</s>",
+        ]
 
     def test_effective_neurons_are_those_of_plain_loops(self) -> None:
-        pairs = [*translator.pairs(6), translator.pairs(6)[0]]  # two of one length are read in one block
+        pairs = [
+            *translator.pairs(6),
+            translator.pairs(6)[0],
+        ]  # two of one length are read in one block
         counted: list[float] = []
         for source, target, links in pairs:
             alone = attnscan.explain("c1-1", source, target, alignments=[links], model=TRANSLATOR)
@@ -232,44 +284,81 @@ class TestExplain:
             assert alone["c1-1"]["effective_neurons"] == pytest.approx(np.mean(of_pair), rel=1e-4)
             counted += of_pair
         texts, alignments = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
-        head = attnscan.explain("c1-1", pairs=texts, alignments=alignments, model=TRANSLATOR)["c1-1"]
+        head = attnscan.explain("c1-1", pairs=texts, alignments=alignments, model=TRANSLATOR)[
+            "c1-1"
+        ]
         assert (head.pattern, head.n, head.pairs) == ("aligned", len(counted), len(pairs))
         assert head["effective_neurons"] == pytest.approx(np.mean(counted), rel=1e-4)
         assert np.isnan(head["sign_agreement"])
 
     def test_a_decoders_head_and_positions_where_the_model_has_them(self, checkpoints: Any) -> None:
-        result = attnscan.explain("c1-0,c1-1", pairs=[PAIR, ("a cat ran", "it sat")], model=checkpoints("bart"))
+        result = attnscan.explain(
+            "c1-0,c1-1", pairs=[PAIR, ("a cat ran", "it sat")], model=checkpoints("bart")
+        )
         for head in result.heads:
-            assert not np.isnan(result[head]["positions_shuffled"]) and np.isnan(result[head]["segments_zeroed"])
+            assert not np.isnan(result[head]["positions_shuffled"]) and np.isnan(
+                result[head]["segments_zeroed"]
+            )
         explanation = attnscan.explain("d1-0", "bado fela gumi", "IMUG ALEF ODAB", model=TRANSLATOR)
         assert explanation.not_available["positions_shuffled"] == "the model takes no position ids"
         assert explanation.to_frame()["kind"].tolist() == ["decoder"]
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (lambda: attnscan.ablate([PAIR], heads="c1-1", measure=["cls"], model=TRANSLATOR), ModelError, "cls cannot be "),
-    (lambda: attnscan.ablate([PAIR], heads="0-1", measure=["target"], model=TRANSLATOR), ModelError, "it is for dec"),
-    (lambda: attnscan.head("c1-1", *PAIR, treebank="x.conllu", model=TRANSLATOR), OptionError, "treebank is of an "),
+    (
+        lambda: attnscan.ablate([PAIR], heads="c1-1", measure=["cls"], model=TRANSLATOR),
+        ModelError,
+        "cls cannot be ",
+    ),
+    (
+        lambda: attnscan.ablate([PAIR], heads="0-1", measure=["target"], model=TRANSLATOR),
+        ModelError,
+        "it is for dec",
+    ),
+    (
+        lambda: attnscan.head("c1-1", *PAIR, treebank="x.conllu", model=TRANSLATOR),
+        OptionError,
+        "treebank is of an ",
+    ),
     (
         lambda: attnscan.compare(*[TRANSLATOR] * 2, ["bado"], attention="cross"),
         InputError,
         "has no target, and each of",
     ),
-    (lambda: attnscan.show("c1-0", *PAIR, model=attnscan.load(TRANSLATOR)), ModelError, "loaded without its decoder"),
-    (lambda: attnscan.classify(weights={}, attention="cross", alignments=["0-0"]), OptionError, "needs no model"),
-    (lambda: attnscan.explain("d1-0", *PAIR, pattern="predictive", model=TRANSLATOR), OptionError, "predictive is exp"),
+    (
+        lambda: attnscan.show("c1-0", *PAIR, model=attnscan.load(TRANSLATOR)),
+        ModelError,
+        "loaded without its decoder",
+    ),
+    (
+        lambda: attnscan.classify(weights={}, attention="cross", alignments=["0-0"]),
+        OptionError,
+        "needs no model",
+    ),
+    (
+        lambda: attnscan.explain("d1-0", *PAIR, pattern="predictive", model=TRANSLATOR),
+        OptionError,
+        "predictive is exp",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("call", "error", "said"), REFUSED)
-def test_what_a_kind_has_not_is_refused_in_a_line(call: Any, error: type[Exception], said: str) -> None:
+def test_what_a_kind_has_not_is_refused_in_a_line(
+    call: Any, error: type[Exception], said: str
+) -> None:
     with pytest.raises(error, match=said) as refused:
         call()
     assert "\n" not in str(refused.value)
 
 
 SAVED = ("the cat sat on the mat .", "the dog sat too")
-READINGS = [("encoder", "predicts"), ("decoder", "predicts"), ("cross", "predicts"), ("cross", "reads")]
+READINGS = [
+    ("encoder", "predicts"),
+    ("decoder", "predicts"),
+    ("cross", "predicts"),
+    ("cross", "reads"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +371,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def file(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `--save-weights` writes."""
     path = tmp_path_factory.mktemp("saved") / "kinds.npz"
-    run("classify", *SAVED, "--model", str(model), "--attention", "cross", "--save-weights", str(path), "--csv")
+    run(
+        "classify",
+        *SAVED,
+        "--model",
+        str(model),
+        "--attention",
+        "cross",
+        "--save-weights",
+        str(path),
+        "--csv",
+    )
     return path
 
 
@@ -290,20 +389,40 @@ def file(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(model: Path) -> dict[str, Any]:
     """What a user of BertViz has: what transformers shows, layer by layer, and the tokens that were read."""
     tokenizer, output = AutoTokenizer.from_pretrained(model), translator.eager(model, *SAVED)
-    kinds = {f"{kind}_attention": output[f"{kind}_attentions"] for kind in ("encoder", "decoder", "cross")}
-    with_gradients = {name: tuple(one.clone().requires_grad_() for one in layers) for name, layers in kinds.items()}
+    kinds = {
+        f"{kind}_attention": output[f"{kind}_attentions"]
+        for kind in ("encoder", "decoder", "cross")
+    }
+    with_gradients = {
+        name: tuple(one.clone().requires_grad_() for one in layers)
+        for name, layers in kinds.items()
+    }
     source, target = (tokenizer.tokenize(text) for text in SAVED)
-    return {**with_gradients, "encoder_tokens": [*source, "</s>"], "decoder_tokens": ["<pad>", *target]}
+    return {
+        **with_gradients,
+        "encoder_tokens": [*source, "</s>"],
+        "decoder_tokens": ["<pad>", *target],
+    }
 
 
 def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
     """Layers as one array, which a file can hold."""
-    return {n: v if n.endswith("tokens") else torch.stack(v).detach().numpy() for n, v in arrays.items()}
+    return {
+        n: v if n.endswith("tokens") else torch.stack(v).detach().numpy() for n, v in arrays.items()
+    }
 
 
-def check_same(ours: attnscan.HeadScores, model: Path, kind: Any, query: Any, **options: Any) -> None:
+def check_same(
+    ours: attnscan.HeadScores, model: Path, kind: Any, query: Any, **options: Any
+) -> None:
     """The scores of the model under the same names, labels by weight, units and attention with them."""
-    arguments = {"attention": kind, "query": query, "related": False, "predictive": "off", **options}
+    arguments = {
+        "attention": kind,
+        "query": query,
+        "related": False,
+        "predictive": "off",
+        **options,
+    }
     theirs = attnscan.classify(*SAVED[: 1 if kind == "encoder" else 2], model=model, **arguments)
     assert ours.scores.grid == theirs.scores.grid and ours.scores.patterns == theirs.scores.patterns
     for name in ("score", "chance", "n"):
@@ -315,13 +434,23 @@ def check_same(ours: attnscan.HeadScores, model: Path, kind: Any, query: Any, **
 
 @pytest.mark.parametrize(("kind", "query"), READINGS)
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_scores_of_a_file_are_those_of_the_model(model: Path, file: Path, kind: Any, query: Any, unit: str) -> None:
-    check_same(attnscan.classify(weights=file, attention=kind, query=query, unit=unit), model, kind, query, unit=unit)
+def test_scores_of_a_file_are_those_of_the_model(
+    model: Path, file: Path, kind: Any, query: Any, unit: str
+) -> None:
+    check_same(
+        attnscan.classify(weights=file, attention=kind, query=query, unit=unit),
+        model,
+        kind,
+        query,
+        unit=unit,
+    )
 
 
 @pytest.mark.parametrize(("kind", "query"), READINGS)
 @pytest.mark.parametrize("held", ["tensors", "arrays", "file"])
-def test_what_bertviz_takes_is_taken(model: Path, kind: Any, query: Any, held: str, tmp_path: Path) -> None:
+def test_what_bertviz_takes_is_taken(
+    model: Path, kind: Any, query: Any, held: str, tmp_path: Path
+) -> None:
     weights: Any = shown(model)
     if held == "arrays":
         weights = {n: v if n.endswith("tokens") else v[:, 0] for n, v in _stacked(weights).items()}
@@ -331,10 +460,14 @@ def test_what_bertviz_takes_is_taken(model: Path, kind: Any, query: Any, held: s
     ours = attnscan.classify(weights=weights, attention=kind, query=query)
     check_same(ours, model, kind, query)
     if query == "predicts" and kind == "cross":
-        assert ours.units[-1] == "[?]" and ours.sentence[-1] == -1  # nobody says what the last position predicts
+        assert (
+            ours.units[-1] == "[?]" and ours.sentence[-1] == -1
+        )  # nobody says what the last position predicts
 
 
-def test_a_page_of_a_file_has_every_kind_that_is_asked_for(model: Path, file: Path, tmp_path: Path) -> None:
+def test_a_page_of_a_file_has_every_kind_that_is_asked_for(
+    model: Path, file: Path, tmp_path: Path
+) -> None:
     np.savez(theirs := tmp_path / "bertviz.npz", **_stacked(shown(model)))
     page = tmp_path / "page.html"
     for weights in (file, theirs):

@@ -27,7 +27,10 @@ from attnscan.views.terminal.parts import render
 
 PAIRS = [
     ("I went to the store.", "At the store, I bought fresh strawberries."),
-    ("The experiment failed twice.", "The third experiment worked; nobody knew why the first ones had failed."),
+    (
+        "The experiment failed twice.",
+        "The third experiment worked; nobody knew why the first ones had failed.",
+    ),
     ("My dog sleeps all day.", "At night, the dog barks at cars."),
     ("She reads the paper in the morning.", "He reads it in the evening."),
     ("The king saw a queen.", "The queen saw the king too."),
@@ -35,7 +38,11 @@ PAIRS = [
     ("Rain fell all night.", "The streets were wet in the morning."),
     ("They sold the old house.", "The new house has a garden and a large kitchen."),
 ]
-READINGS: dict[str, dict[str, str]] = {"usual": {}, "carried": {"by": "carried"}, "special": {"special": "in"}}
+READINGS: dict[str, dict[str, str]] = {
+    "usual": {},
+    "carried": {"by": "carried"},
+    "special": {"special": "in"},
+}
 OTHERS = ("carried", "special")
 
 
@@ -66,7 +73,10 @@ class Expected:
         labels, place = self.ranking.labels, (int(str(row["layer"])), int(str(row["head"])))
         names = {"label": labels.label, "among_words": labels.among_words}
         numbers = {"label_stays": labels.stays, "share": labels.share, "average": labels.average}
-        numbers |= {name: self.ranking.table.score[..., p] for p, name in enumerate(self.ranking.scores.patterns)}
+        numbers |= {
+            name: self.ranking.table.score[..., p]
+            for p, name in enumerate(self.ranking.scores.patterns)
+        }
         for name in names.keys() & row.keys():
             assert (row[name] or "") == names[name][place], (name, place)
         for name in numbers.keys() & row.keys():
@@ -75,8 +85,12 @@ class Expected:
 
     def check_table(self, command: str) -> None:
         """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its screen."""
-        rows = table(command, *self.arguments, "--predictive", "off", keep_default_na=False).to_dict("records")
-        document = json.loads(run(command, *self.arguments, "--predictive", "off", "--format", "json").stdout)
+        rows = table(
+            command, *self.arguments, "--predictive", "off", keep_default_na=False
+        ).to_dict("records")
+        document = json.loads(
+            run(command, *self.arguments, "--predictive", "off", "--format", "json").stdout
+        )
         assert len(rows) == len(document["heads"]) == 72
         for row in (*rows, *document["heads"]):
             self.check(row)
@@ -85,10 +99,14 @@ class Expected:
         assert [mark for line in letters for mark in line.split()] == self.marks
 
 
-@pytest.fixture(scope="module", params=["usual", *(pytest.param(r, marks=pytest.mark.long) for r in OTHERS)])
+@pytest.fixture(
+    scope="module", params=["usual", *(pytest.param(r, marks=pytest.mark.long) for r in OTHERS)]
+)
 def expected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Expected:
     path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
-    path.write_text("".join(f"{a}\t{b}\n" for a, b in [("sentence_a", "sentence_b"), *PAIRS]), encoding="utf-8")
+    path.write_text(
+        "".join(f"{a}\t{b}\n" for a, b in [("sentence_a", "sentence_b"), *PAIRS]), encoding="utf-8"
+    )
     options = READINGS[request.param]
     ranking = attnscan.heads(str(path), model="bundled", predictive="off", **options)
     return Expected(ranking, options, ("--pairs", str(path)))
@@ -96,7 +114,16 @@ def expected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_the_tables_of_all_heads_and_of_a_pattern(expected: Expected) -> None:
     expected.check_table("heads")
-    rows = table("heads", *expected.arguments, "--predictive", "off", "--pattern", "previous-word", "--top", "72")
+    rows = table(
+        "heads",
+        *expected.arguments,
+        "--predictive",
+        "off",
+        "--pattern",
+        "previous-word",
+        "--top",
+        "72",
+    )
     for row in rows.to_dict("records"):
         expected.check({"previous-word": row["score"], "layer": row["layer"], "head": row["head"]})
     assert len(rows) == 72
@@ -106,11 +133,15 @@ def test_the_tables_of_all_heads_and_of_a_pattern(expected: Expected) -> None:
 def test_a_card(expected: Expected) -> None:
     labels = expected.ranking.labels
     names = [names[0].name for kind in labels.kinds.values() if (names := kind.heads)][:3]
-    cards = table("head", ",".join(names), *expected.arguments, "--predictive", "off", keep_default_na=False)
+    cards = table(
+        "head", ",".join(names), *expected.arguments, "--predictive", "off", keep_default_na=False
+    )
     for row in cards.to_dict("records"):
         expected.check(row)
     screen = run("head", names[0], *expected.arguments, "--predictive", "off").stdout
-    share, kind = (of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words))
+    share, kind = (
+        of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words)
+    )
     assert f"{names[0]} {words(str(kind))} {share:.2f}, average head " in " ".join(screen.split())
 
 
@@ -124,9 +155,15 @@ def test_heads_that_are_compared_and_that_are_alike(expected: Expected) -> None:
             label = {"label": row[f"label_{of}"], "label_stays": row[f"label_{of}_stays"]}
             expected.check(label | {"layer": row["layer"], "head": row["head"]})
     if expected.options == READINGS["usual"]:  # by which alone heads are explained
-        for row in attnscan.explain("layer:2", pairs=expected.inputs[1], model="bundled").to_frame().to_dict("records"):
+        for row in (
+            attnscan.explain("layer:2", pairs=expected.inputs[1], model="bundled")
+            .to_frame()
+            .to_dict("records")
+        ):
             expected.check({name: row[name] for name in ("layer", "head", "label")})
-    counts = Counter(expected.ranking.among_words.flat) | Counter(expected.ranking.label.flat)  # followed or rested on
+    counts = Counter(expected.ranking.among_words.flat) | Counter(
+        expected.ranking.label.flat
+    )  # followed or rested on
     screen = render(comparison_view(comparison, comparison.patterns, 100), 100)
     for name in comparison.patterns:
         assert re.search(rf" {name} +{counts.get(name, 0)} +{counts.get(name, 0)} ", screen)
@@ -137,7 +174,12 @@ def test_the_picture_and_the_notebook(expected: Expected) -> None:
     drawn = Counter(texts(picture(expected.ranking)))
     assert all(drawn[mark] >= count for mark, count in marks.items())
     shown = unescape(re.sub("<[^>]*>", "", heads_html(expected.ranking)))
-    assert shown.split() == render(first_screen(expected.ranking, 110, expected.ranking.signature.counts), 110).split()
+    assert (
+        shown.split()
+        == render(
+            first_screen(expected.ranking, 110, expected.ranking.signature.counts), 110
+        ).split()
+    )
 
 
 def test_the_page(expected: Expected) -> None:
@@ -148,9 +190,13 @@ def test_the_page(expected: Expected) -> None:
         expected.check(dict(zip(facts["columns"], row, strict=True)))
 
 
-@pytest.mark.parametrize("reading", ["usual", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+@pytest.mark.parametrize(
+    "reading", ["usual", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+)
 def test_one_input_and_its_live_page(reading: str) -> None:
-    result = attnscan.classify(*PAIRS[1], model="bundled", predictive="off", keep_attention=True, **READINGS[reading])
+    result = attnscan.classify(
+        *PAIRS[1], model="bundled", predictive="off", keep_attention=True, **READINGS[reading]
+    )
     expected = Expected(result, READINGS[reading], PAIRS[1])
     expected.check_table("classify")
     live = _rows_of_answer(result)

@@ -50,10 +50,16 @@ def test_a_pattern_of_ones_own_scores_as_ours_does(toy: str) -> None:
     entropy = frame.columns.get_loc("entropy")
     assert list(frame.columns[entropy - 2 : entropy]) == ["two-back", "next-again"]
     assert list(frame["next-again"]) == pytest.approx(list(frame["next-word"]))
-    assert list(frame["delimiter"]) == pytest.approx(list(attnscan.classify(A, B, **options).to_frame()["delimiter"]))
+    assert list(frame["delimiter"]) == pytest.approx(
+        list(attnscan.classify(A, B, **options).to_frame()["delimiter"])
+    )
     weights, sentence = result.kept_attention().weights, result.sentence
-    inside = [q for q in range(len(result.units)) if sentence[q - 2 : q + 1] in ((0, 0, 0), (1, 1, 1))]
-    assert frame["two-back"][3 + 2] == pytest.approx(np.mean([weights[1, 2, q, q - 2] for q in inside]), abs=1e-6)
+    inside = [
+        q for q in range(len(result.units)) if sentence[q - 2 : q + 1] in ((0, 0, 0), (1, 1, 1))
+    ]
+    assert frame["two-back"][3 + 2] == pytest.approx(
+        np.mean([weights[1, 2, q, q - 2] for q in inside]), abs=1e-6
+    )
     assert "two-back" in result._repr_html_()
     ranking = attnscan.heads([A, (A, B)], model=toy, pattern=["delimiter", two_back])
     assert ranking.scores.patterns == ("delimiter", "two-back")
@@ -66,9 +72,15 @@ def named(name: str, function: Any) -> Any:
 
 REFUSED = {
     "no name": lambda batch: batch.word,
-    r"'words' gives a target of shape \[1, 8\], not one of shape \[1, 8, 8\]": named("words", lambda b: b.word),
-    r"'twos' gives numbers outside \[0, 1\]": named("twos", lambda batch: batch.same_sentence * 2.0),
-    r"'nans' gives numbers outside \[0, 1\]": named("nans", lambda batch: batch.same_sentence * float("nan")),
+    r"'words' gives a target of shape \[1, 8\], not one of shape \[1, 8, 8\]": named(
+        "words", lambda b: b.word
+    ),
+    r"'twos' gives numbers outside \[0, 1\]": named(
+        "twos", lambda batch: batch.same_sentence * 2.0
+    ),
+    r"'nans' gives numbers outside \[0, 1\]": named(
+        "nans", lambda batch: batch.same_sentence * float("nan")
+    ),
     "'array' gives a ndarray": named("array", lambda batch: batch.same_sentence.numpy()),
 }
 
@@ -92,9 +104,16 @@ def test_characters_lead_to_units() -> None:
 
 def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> None:
     saved = attnscan.classify(A, B, model=toy, predictive="off").kept_attention().saved()
-    arrays: Any = {"attention": saved.attention, "tokens": list(saved.tokens), "segments": saved.segments}
+    arrays: Any = {
+        "attention": saved.attention,
+        "tokens": list(saved.tokens),
+        "segments": saved.segments,
+    }
     np.savez(tmp_path / "w.npz", **arrays)
-    by_file, by_arrays = attnscan.classify(weights=tmp_path / "w.npz"), attnscan.classify(weights=arrays, name="jax")
+    by_file, by_arrays = (
+        attnscan.classify(weights=tmp_path / "w.npz"),
+        attnscan.classify(weights=arrays, name="jax"),
+    )
     assert by_file.signature.model == "w.npz" and by_arrays.signature.model == "jax"
     columns = ["next-word", "delimiter", "entropy"]
     pd.testing.assert_frame_equal(by_file.to_frame()[columns], by_arrays.to_frame()[columns])
@@ -114,11 +133,17 @@ def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> N
 def test_heads_are_explained_by_the_pattern_that_is_named(toy: str) -> None:
     over = attnscan.explain([(0, 0)], pairs=[(A, B), A], pattern="previous-word", model=toy)
     assert over[0, 0].pattern == "previous-word" and over[0, 0].pairs == 2
-    predicting = attnscan.explain("0-2", "I went home.", pattern="predictive", predictive="auto", model="bundled")
+    predicting = attnscan.explain(
+        "0-2", "I went home.", pattern="predictive", predictive="auto", model="bundled"
+    )
     assert predicting[0, 2].n > 0
 
 
-TEXTS = ["the cat sat on the mat .", "i bought a dog , i went to the store .", "a dog ran to the cat ."]
+TEXTS = [
+    "the cat sat on the mat .",
+    "i bought a dog , i went to the store .",
+    "a dog ran to the cat .",
+]
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +162,9 @@ def parsed(text: str, on: int = 2, words: str = r"\S+") -> Sentence:
 
 def governor(batch: attnscan.EncodedBatch) -> Tensor:
     """Each word looks at its head."""
-    heads = torch.tensor([[-2 if head is None else int(head) for head in row] for row in batch.tags("head")])
+    heads = torch.tensor(
+        [[-2 if head is None else int(head) for head in row] for row in batch.tags("head")]
+    )
     return batch.same_sentence & (heads[:, :, None] == batch.word_number[:, None, :])
 
 
@@ -146,7 +173,9 @@ PARSED: dict[str, Any] = {"pattern": governor, "predictive": "off"}
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("b", [None, TEXTS[1]])
-def test_a_relation_finds_the_planted_head(planted: attnscan.LoadedModel, b: str | None, unit: Any) -> None:
+def test_a_relation_finds_the_planted_head(
+    planted: attnscan.LoadedModel, b: str | None, unit: Any
+) -> None:
     pair = parsed(TEXTS[0]), b and parsed(b)
     result = attnscan.classify(*pair, model=planted, unit=unit, **PARSED)
     scores = result.to_frame().set_index(["layer", "head"])["governor"]
@@ -169,7 +198,10 @@ def test_given_words_are_scored_as_units(planted: attnscan.LoadedModel) -> None:
 def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
     """Through lists, rows and shards; what was read is told apart from the plain texts."""
     pairs = [(parsed(a), parsed(b)) for a in TEXTS for b in TEXTS]
-    parts = [pickle.loads(pickle.dumps(attnscan.shard(pairs[i::2], model=planted, **PARSED))) for i in range(2)]
+    parts = [
+        pickle.loads(pickle.dumps(attnscan.shard(pairs[i::2], model=planted, **PARSED)))
+        for i in range(2)
+    ]
     expected = attnscan.finish(parts[0] + parts[1])
     assert expected.scores.every_key.score[1, 1, -1] == pytest.approx(1, abs=1e-6)
     for inputs in (pairs, [{"sentence_a": a, "sentence_b": b} for a, b in pairs]):
@@ -184,7 +216,10 @@ def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
     ("pairs", "message"),
     [
         ([parsed(TEXTS[0]), TEXTS[1]], r"sentence A of pair 2 has no tag 'head'; give Sentence\("),
-        ([Sentence(TEXTS[0], [(0, 3)], {"heads": [None]})], r"sentence A of pair 1 has no tag 'head'; did you mean 'h"),
+        (
+            [Sentence(TEXTS[0], [(0, 3)], {"heads": [None]})],
+            r"sentence A of pair 1 has no tag 'head'; did you mean 'h",
+        ),
         (
             [Sentence(TEXTS[0], [(0, 3)], {"form": ["the"]})],
             "sentence A of pair 1 has no tag 'head'; its tags are form",
@@ -193,25 +228,44 @@ def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
         (parsed(TEXTS[0]), "pairs is of the class Sentence, which holds no pairs"),
     ],
 )
-def test_a_tag_that_a_pattern_asks_for_must_be_there(planted: attnscan.LoadedModel, pairs: Any, message: str) -> None:
+def test_a_tag_that_a_pattern_asks_for_must_be_there(
+    planted: attnscan.LoadedModel, pairs: Any, message: str
+) -> None:
     with pytest.raises(InputError, match=message) as refused:
         attnscan.shard(pairs, model=planted, **PARSED)
     assert "\n" not in str(refused.value)
 
 
-def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.LoadedModel, tmp_path: Path) -> None:
+def test_every_function_takes_sentences_where_texts_stand(
+    planted: attnscan.LoadedModel, tmp_path: Path
+) -> None:
     a, b = parsed("the cat sat on the mat .", words=r"the cat|\S+"), parsed(TEXTS[1])
     of_one: Any = {"model": planted, "predictive": "off", "unit": "word"}
     pairs, of_many = [(a, b), (b, a), a], {"model": planted, "predictive": "off"}
     assert "the cat" in attnscan.predictive(a, b, model=planted, unit="word").units
-    assert [result.units[1] for result in attnscan.classify(pairs=pairs, **of_one)] == ["the cat", "i", "the cat"]
+    assert [result.units[1] for result in attnscan.classify(pairs=pairs, **of_one)] == [
+        "the cat",
+        "i",
+        "the cat",
+    ]
     assert attnscan.show("0-2", a, model=planted).result.units[1:3] == ("the", "cat")
     assert attnscan.explain("0-2", a, b, model=planted).to_frame().shape[0] == 1
-    assert b"</svg>" in attnscan.plot(a, b, **of_one) and "</html>" in attnscan.report(a, b, **of_one).html
+    assert (
+        b"</svg>" in attnscan.plot(a, b, **of_one)
+        and "</html>" in attnscan.report(a, b, **of_one).html
+    )
     assert attnscan.profile(a, b, model=planted, unit="word").classes
-    words, tokens = (attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many) for unit in ("word", "token"))
-    assert words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3  # "the cat" has one word less
-    for of_pairs in (attnscan.explain(pairs=pairs, model=planted), attnscan.similar(pairs, model=planted)):
+    words, tokens = (
+        attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many)
+        for unit in ("word", "token")
+    )
+    assert (
+        words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3
+    )  # "the cat" has one word less
+    for of_pairs in (
+        attnscan.explain(pairs=pairs, model=planted),
+        attnscan.similar(pairs, model=planted),
+    ):
         assert of_pairs.signature.pairs_read == 3
     assert attnscan.compare(planted, planted, pairs).to_frame().shape[0]
     state = tmp_path / "state.json"

@@ -26,9 +26,13 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import StateError
 from attnscan.results.scores import WORD_CLASSES
-from attnscan.results.terms import Reading
+from attnscan.results.terms import AttentionView
 
-INPUTS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.",)]
+INPUTS = [
+    (A, B),
+    ("The cat sat on the mat.", "The cat lay on the rug."),
+    ("One sentence, and no more of it.",),
+]
 TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
 
 
@@ -46,11 +50,15 @@ def by_hand() -> list[dict[str, Any]]:
             matrices[1, *head] = length / length.sum()
             output[head] = (weights @ vectors).norm(dim=-1)[one.words].mean()
         written, output = Written(one.text, one.sentence), output / output.sum(1, keepdims=True)
-        inputs.append({"written": written, "carried": matrices[0], "even": matrices[1], "output": output})
+        inputs.append(
+            {"written": written, "carried": matrices[0], "even": matrices[1], "output": output}
+        )
     return inputs
 
 
-def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list[dict[str, Any]]) -> None:
+def test_scores_are_those_of_plain_loops_over_what_is_carried(
+    by_hand: list[dict[str, Any]],
+) -> None:
     ranking = attnscan.heads(INPUTS, model="bundled", related=False, predictive="off", by="carried")
     inputs = [one["written"] for one in by_hand]
     for head in ranking.scores.grid:
@@ -66,13 +74,17 @@ def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[st
     assert_allclose(by_weight.kept_attention().carried.weights, by_hand[0]["carried"], atol=1e-6)
     assert (by_weight.with_reading("carried").label == by_norm.label).all()
     assert not (by_weight.label == by_norm.label).all()
-    assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
+    assert_allclose(
+        by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score
+    )
 
 
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose one head looks at delimiters, which have no value, and a little at the previous word."""
-    directory = save_toy_bert(tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"})
+    directory = save_toy_bert(
+        tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"}
+    )
     model = BertModel.from_pretrained(directory)
     attention, size = model.encoder.layer[0].attention, 2 * HEAD_SIZE
     mean = 3 / size
@@ -87,7 +99,9 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
             to = attention.self.key if special else attention.self.value
             to.weight[neuron, word] = spread
             to.bias[neuron] += mean
-        attention.self.key.bias[HEAD_SIZE - 1] = 2 * mean - mean  # two words share the neuron, and one is there
+        attention.self.key.bias[HEAD_SIZE - 1] = (
+            2 * mean - mean
+        )  # two words share the neuron, and one is there
         attention.output.dense.weight.copy_(torch.eye(size))
     model.save_pretrained(directory)
     return directory
@@ -124,10 +138,14 @@ class TestCommands:
     @pytest.fixture
     def over(self, one: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
         pairs = tmp_path / "pairs.tsv"
-        pairs.write_text("sentence_a\tsentence_b\n" + "\t".join(TEXT) + "\nthe cat sat .\tthe cat ran .\n")
+        pairs.write_text(
+            "sentence_a\tsentence_b\n" + "\t".join(TEXT) + "\nthe cat sat .\tthe cat ran .\n"
+        )
         return ("--pairs", str(pairs), *one[2:])
 
-    def test_the_line_that_names_the_model_says_which(self, one: tuple[str, ...], over: tuple[str, ...]) -> None:
+    def test_the_line_that_names_the_model_says_which(
+        self, one: tuple[str, ...], over: tuple[str, ...]
+    ) -> None:
         for command in (
             ("classify", *one),
             ("show", "0-0", *one),
@@ -136,14 +154,22 @@ class TestCommands:
             ("compare", one[-1], one[-1], *over[:2]),
         ):
             for norm in ("--by=carried",), ():
-                first = " ".join(run(*command, *norm).stdout.splitlines()[:4])  # below what the screen is of
+                first = " ".join(
+                    run(*command, *norm).stdout.splitlines()[:4]
+                )  # below what the screen is of
                 assert ("by what heads carry" in first) == bool(norm), command
         document = json.loads(run("classify", *one, "--format", "json", "--by=carried").stdout)
         assert document["signature"]["by"] == "carried"
 
-    def test_what_is_shown_and_drawn_is_what_it_carries(self, one: tuple[str, ...], tmp_path: Path) -> None:
+    def test_what_is_shown_and_drawn_is_what_it_carries(
+        self, one: tuple[str, ...], tmp_path: Path
+    ) -> None:
         attention = attnscan.classify(*TEXT, model=one[-1], predictive="off").kept_attention()
-        shown = table("show", "0-0", *one, "--by=carried")["weight"].to_numpy().reshape(attention.weights.shape[2:])
+        shown = (
+            table("show", "0-0", *one, "--by=carried")["weight"]
+            .to_numpy()
+            .reshape(attention.weights.shape[2:])
+        )
         assert_allclose(shown, attention.carried.weights[0, 0], atol=1e-6)
         for kind in (["scores"], ["layers"], ["head", "--heads", "0-0"]):
             for name, norm in (("a", ()), ("b", ("--by=carried",))):
@@ -155,7 +181,10 @@ class TestCommands:
         for by, least, most in (("weight", 0.8, 1.0), ("carried", 0.0, 0.2)):
             frame = attnscan.compare(model, model, [TEXT], by=by).to_frame()
             assert least <= frame[frame["pattern"] == "delimiter"]["score_a"].max() <= most
-        plain, normed = (attnscan.similar([TEXT], model=model, by=by).divergence[0, 1] for by in ("weight", "carried"))
+        plain, normed = (
+            attnscan.similar([TEXT], model=model, by=by).divergence[0, 1]
+            for by in ("weight", "carried")
+        )
         assert abs(plain - normed) > 0.05
 
 
@@ -168,7 +197,9 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The options of all: a random model that looks at some words more than at others."""
     torch.manual_seed(0)
     settings = SMALL | {"num_hidden_layers": 2, "hidden_size": 32, "initializer_range": 0.5}
-    model = save(tmp_path_factory.mktemp("readings") / "bert", BertForMaskedLM(BertConfig(**settings)))
+    model = save(
+        tmp_path_factory.mktemp("readings") / "bert", BertForMaskedLM(BertConfig(**settings))
+    )
     return {"model": str(model), "related": False}
 
 
@@ -179,25 +210,46 @@ def among_words(options: dict[str, Any]) -> dict[str, Any]:
     is_word = np.array(attention.sentence) >= 0
     weights = attention.weights * is_word
     weights = weights / weights.sum(-1, keepdims=True)
-    return {"attention": weights, "tokens": attention.tokens, "segments": attention.segments, "special": ~is_word}
+    return {
+        "attention": weights,
+        "tokens": attention.tokens,
+        "segments": attention.segments,
+        "special": ~is_word,
+    }
 
 
-def test_shown_weights_are_renormalised_over_words(options: dict[str, Any], among_words: dict[str, Any]) -> None:
-    shown = attnscan.show("1-0", LONG, SHORT, model=options["model"], special="out").to_frame()["weight"].to_numpy()
+def test_shown_weights_are_renormalised_over_words(
+    options: dict[str, Any], among_words: dict[str, Any]
+) -> None:
+    shown = (
+        attnscan.show("1-0", LONG, SHORT, model=options["model"], special="out")
+        .to_frame()["weight"]
+        .to_numpy()
+    )
     assert_allclose(shown, among_words["attention"][1, 0].ravel(), atol=1e-6)
 
 
-def test_a_profile_is_that_of_the_renormalised_rows(options: dict[str, Any], among_words: dict[str, Any]) -> None:
-    profile, whole = (attnscan.profile(LONG, SHORT, special=special, **options).share for special in ("out", "in"))
+def test_a_profile_is_that_of_the_renormalised_rows(
+    options: dict[str, Any], among_words: dict[str, Any]
+) -> None:
+    profile, whole = (
+        attnscan.profile(LONG, SHORT, special=special, **options).share for special in ("out", "in")
+    )
     words = len(WORD_CLASSES)
-    assert_allclose(profile[..., :words], attnscan.profile(weights=among_words).share[..., :words], atol=1e-4)
+    assert_allclose(
+        profile[..., :words], attnscan.profile(weights=among_words).share[..., :words], atol=1e-4
+    )
     assert_allclose(profile[..., words:], whole[..., words:], atol=1e-6)
 
 
-def test_divergences_are_of_the_renormalised_rows(options: dict[str, Any], among_words: dict[str, Any]) -> None:
+def test_divergences_are_of_the_renormalised_rows(
+    options: dict[str, Any], among_words: dict[str, Any]
+) -> None:
     found = attnscan.similar([(LONG, SHORT)], model=options["model"], special="out", queries=100)
     is_word = ~np.asarray(among_words["special"])
-    rows = among_words["attention"][..., is_word, :][..., is_word].reshape(-1, is_word.sum(), is_word.sum())
+    rows = among_words["attention"][..., is_word, :][..., is_word].reshape(
+        -1, is_word.sum(), is_word.sum()
+    )
 
     for (i, one), (j, other) in product(enumerate(rows), repeat=2):
         expected = (jensenshannon(one, other, axis=-1) ** 2).mean()
@@ -208,19 +260,26 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(options: dict[st
     ranking = attnscan.heads(PAIRS, predictive="off", **options)
     words = ranking.scores.words_only.score
     assert_allclose(ranking.table.score, words, atol=1e-6)
-    compared = attnscan.compare(options["model"], options["model"], PAIRS, related=False, special="out")
+    compared = attnscan.compare(
+        options["model"], options["model"], PAIRS, related=False, special="out"
+    )
     places = [ranking.scores.patterns.index(name) for name in compared.patterns]
     for labels in compared.of_models:
         assert_allclose(labels.table.score, words[..., places])
 
 
 @pytest.mark.parametrize(("by", "special"), product(("weight", "carried"), ("out", "in")))
-def test_labels_and_states_are_of_the_reading(options: dict[str, Any], by: Any, special: Any, tmp_path: Path) -> None:
+def test_labels_and_states_are_of_the_reading(
+    options: dict[str, Any], by: Any, special: Any, tmp_path: Path
+) -> None:
     options = {"predictive": "off", "by": by, "special": special, **options}
     state = tmp_path / "state.npz"
-    one, many = attnscan.classify(LONG, SHORT, **options), attnscan.heads(PAIRS, state=state, **options)
+    one, many = (
+        attnscan.classify(LONG, SHORT, **options),
+        attnscan.heads(PAIRS, state=state, **options),
+    )
     for result in (one, many):
-        assert result.reading == result.labels.reading == Reading(by, special)
+        assert result.reading == result.labels.reading == AttentionView(by, special)
         assert ("delimiter" in result.labels.statements.names) is (special == "in")
         assert (result.to_frame()["label"] == result.label.ravel()).all()
     parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
@@ -232,16 +291,26 @@ def test_labels_and_states_are_of_the_reading(options: dict[str, Any], by: Any, 
                 attnscan.heads(PAIRS, state=state, **options | {name: other})
 
 
-def test_statements_by_weight_are_those_of_saved_weights(options: dict[str, Any], tmp_path: Path) -> None:
+def test_statements_by_weight_are_those_of_saved_weights(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     file = tmp_path / "weights.npz"
-    found = attnscan.classify(LONG, SHORT, by="weight", save_weights=file, predictive="off", **options)
+    found = attnscan.classify(
+        LONG, SHORT, by="weight", save_weights=file, predictive="off", **options
+    )
     ours, theirs = found.labels.statements, attnscan.classify(weights=file).labels.statements
-    frequent = [ours.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
+    frequent = [
+        ours.names.index(name) for name in ("frequent-words", "rare-words")
+    ]  # a file has no model
     known = np.delete(np.arange(len(ours.names)), frequent)
     assert_allclose(theirs.share[..., known], ours.share[..., known], atol=1e-6)
 
 
-FEW = [("the cat sat on the mat .", "the mat sat ."), ("the cats", "on the mat ."), ("cat on mat", "the cat .")]
+FEW = [
+    ("the cat sat on the mat .", "the mat sat ."),
+    ("the cats", "on the mat ."),
+    ("cat on mat", "the cat ."),
+]
 MOST = 0.01  # how far a score may move; 0.0036 was seen over 447 pairs, on all heads
 NEAR = 1e-5  # between two runs of float32, however a processor multiplies; scores of bfloat16 differ by more
 
@@ -258,7 +327,9 @@ def _both(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[A
 
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("by", ["weight", "carried"])
-@pytest.mark.parametrize(("function", "arguments"), [(attnscan.classify, FEW[0]), (attnscan.heads, (FEW,))])
+@pytest.mark.parametrize(
+    ("function", "arguments"), [(attnscan.classify, FEW[0]), (attnscan.heads, (FEW,))]
+)
 def test_scores_move_by_little(
     options: dict[str, Any], by: str, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
@@ -296,7 +367,12 @@ def test_a_model_that_was_loaded_once_serves_both(options: dict[str, Any]) -> No
 
 @pytest.mark.usefixtures("able")
 def test_the_command_says_what_it_computed_in(options: dict[str, Any]) -> None:
-    outcome = CliRunner().invoke(app, ["predictive", *FEW[0], "--model", options["model"], "--dtype", "bfloat16"])
+    outcome = CliRunner().invoke(
+        app, ["predictive", *FEW[0], "--model", options["model"], "--dtype", "bfloat16"]
+    )
     assert outcome.exit_code == 0
-    assert "attnscan: computed in float32: on a CPU, bfloat16 is for scores alone" in outcome.stderr.splitlines()
+    assert (
+        "attnscan: computed in float32: on a CPU, bfloat16 is for scores alone"
+        in outcome.stderr.splitlines()
+    )
     assert "cpu float32" in outcome.stdout

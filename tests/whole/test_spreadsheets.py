@@ -22,12 +22,40 @@ SOFFICE = shutil.which("soffice")
 pytestmark = [
     pytest.mark.long,
     pytest.mark.xdist_group("soffice"),
-    pytest.mark.skipif(SOFFICE is None, reason="no LibreOffice; to run this: apt-get install libreoffice-calc-nogui"),
+    pytest.mark.skipif(
+        SOFFICE is None,
+        reason="no LibreOffice; to run this: apt-get install libreoffice-calc-nogui",
+    ),
 ]
 TEXTS = [
     *("-", "--", "+", "=", "@", "-=", "-->", "@@", "- -", "＝", "＋", "－", "＠"),
-    *("=1+1", "==", "=-", "+49", "-1+2", "-1-2", "-abc", "+abc", "@abc", "-based", "@SUM(A1)", "=A1", "＝1+1", "－x"),
-    *('=HYPERLINK("http://x","y")', "=cmd|' /C calc'!A0", '="', '="x"', '=""&""', "\t=1", "\r=1", " =1", "-😀"),
+    *(
+        "=1+1",
+        "==",
+        "=-",
+        "+49",
+        "-1+2",
+        "-1-2",
+        "-abc",
+        "+abc",
+        "@abc",
+        "-based",
+        "@SUM(A1)",
+        "=A1",
+        "＝1+1",
+        "－x",
+    ),
+    *(
+        '=HYPERLINK("http://x","y")',
+        "=cmd|' /C calc'!A0",
+        '="',
+        '="x"',
+        '=""&""',
+        "\t=1",
+        "\r=1",
+        " =1",
+        "-😀",
+    ),
     *("=" + "x" * 300, '="' * 400, "-" + "😀" * 300, "+" + "ab" * 4000),
     *(
         'a "quoted", cell',
@@ -44,11 +72,18 @@ TEXTS = [
     ),
 ]
 FRAME = pd.DataFrame(
-    {"token": TEXTS, "n": range(len(TEXTS)), "weight": np.linspace(-1, 1, len(TEXTS)), "score": np.nan}
+    {
+        "token": TEXTS,
+        "n": range(len(TEXTS)),
+        "weight": np.linspace(-1, 1, len(TEXTS)),
+        "score": np.nan,
+    }
 )
 NOT_EVALUATING = ",false,false,false,false,false,0,false"
 """The box "Evaluate formulas" of the dialog that opens CSV: a formula in sight is more than the text."""
-FILES: dict[str, tuple[Format, bool, str]] = {  # format, decimal comma, how LibreOffice is told to read it
+FILES: dict[
+    str, tuple[Format, bool, str]
+] = {  # format, decimal comma, how LibreOffice is told to read it
     "english.csv": ("csv", False, "CSV:44,34,76,1,,1033"),
     "english.tsv": ("tsv", False, "CSV:9,34,76,1,,1033"),
     "german.csv": ("csv", True, "CSV:59,34,76,1,,1031"),
@@ -64,10 +99,18 @@ def test_every_text_is_shown_as_it_is_and_every_number_is_one(name: str, tmp_pat
     (tmp_path / name).write_bytes(render(FRAME, form, decimal_comma=comma))
     command: list[Any] = [SOFFICE, "--headless", f"-env:UserInstallation=file://{tmp_path}/profile"]
     command += [f"--infilter={infilter}"] if infilter else []
-    command += ["--convert-to", "xlsx:Calc MS Excel 2007 XML", "--outdir", tmp_path / "read", tmp_path / name]
+    command += [
+        "--convert-to",
+        "xlsx:Calc MS Excel 2007 XML",
+        "--outdir",
+        tmp_path / "read",
+        tmp_path / name,
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=240)
     book = openpyxl.load_workbook(tmp_path / "read" / f"{Path(name).stem}.xlsx", data_only=True)
-    tokens, counts, weights, scores = zip(*book.worksheets[0].iter_rows(min_row=2, values_only=True), strict=True)
+    tokens, counts, weights, scores = zip(
+        *book.worksheets[0].iter_rows(min_row=2, values_only=True), strict=True
+    )
     if "not-evaluating" in name:
         assert '="-abc"' in tokens
         tokens = tuple(map(text_of, tokens))

@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-ONE_MACHINE = "next-word     1      1     8 L1H8  0.824   0.034         0.817 0.003 0.817 0.830 2775    102"
+ONE_MACHINE = (
+    "next-word     1      1     8 L1H8  0.824   0.034         0.817 0.003 0.817 0.830 2775    102"
+)
 SAYS = {
     "compare.py": ["N → e  1-8"],
     "notebook.sh": [],
@@ -29,14 +31,25 @@ SAYS = {
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
 }
 """What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
-NEEDS = {"on_dask.py": "dask", "on_spark.py": "pyspark"}  # Spark needs Java: it is not among what the tests install
+NEEDS = {
+    "on_dask.py": "dask",
+    "on_spark.py": "pyspark",
+}  # Spark needs Java: it is not among what the tests install
 
 
 def _run(*command: str | Path, where: Path, stdin: Path | None = None, **environment: str) -> str:
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": tools, "ATTNSCAN_MODEL": "bundled", "PYTHONPATH": str(ROOT), **environment}
+    env = {
+        **os.environ,
+        "PATH": tools,
+        "ATTNSCAN_MODEL": "bundled",
+        "PYTHONPATH": str(ROOT),
+        **environment,
+    }
     with Path(stdin or os.devnull).open("rb") as file:
-        done = subprocess.run(command, cwd=where, env=env, stdin=file, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=where, env=env, stdin=file, capture_output=True, text=True
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -57,21 +70,39 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert not [line for line in SAYS[name] if line not in said], said
     if name == "notebook.sh":
         shown = (tmp_path / "run.ipynb").read_text(encoding="utf-8")
-        assert '"execute_result"' in shown and '"display_data"' not in shown, "a result shows itself once"
+        assert '"execute_result"' in shown and '"display_data"' not in shown, (
+            "a result shows itself once"
+        )
     elif name == "saved_weights.sh":
-        assert "I went" not in said and all((tmp_path / made).is_file() for made in ("weights.npz", "page.html"))
+        assert "I went" not in said and all(
+            (tmp_path / made).is_file() for made in ("weights.npz", "page.html")
+        )
 
 
 @pytest.mark.long
 def test_pairs_behind_a_redirection_are_read_by_any_name(tmp_path: Path) -> None:
-    (pairs := tmp_path / "pairs.tsv").write_text("sentence_a\tsentence_b\nthe cat sat\ta cat ran\nhe ran\ta dog ran\n")
+    (pairs := tmp_path / "pairs.tsv").write_text(
+        "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nhe ran\ta dog ran\n"
+    )
     options = ["attnscan", "heads", "-p", "next-word", "--csv", "--pairs"]
-    expected, found = (_run(*options, name, where=tmp_path, stdin=pairs) for name in ("-", "/dev/stdin"))
+    expected, found = (
+        _run(*options, name, where=tmp_path, stdin=pairs) for name in ("-", "/dev/stdin")
+    )
     assert expected.startswith("model,") and found == expected
 
 
 @pytest.mark.long
 def test_a_picture_is_drawn_without_a_home(tmp_path: Path) -> None:
     nowhere = {"HOME": os.devnull, "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": ""}
-    _run("attnscan", "plot", "the cat sat", "--predictive", "off", "-o", "map.svg", where=tmp_path, **nowhere)
+    _run(
+        "attnscan",
+        "plot",
+        "the cat sat",
+        "--predictive",
+        "off",
+        "-o",
+        "map.svg",
+        where=tmp_path,
+        **nowhere,
+    )
     assert (tmp_path / "map.svg").stat().st_size > 1000

@@ -10,7 +10,8 @@ from attnscan.cli.output import output_of
 
 
 def patterns(
-    context: typer.Context, name: Annotated[str | None, o.argument("Show this one.", "PATTERN")] = None
+    context: typer.Context,
+    name: Annotated[str | None, o.argument("Show this one.", "PATTERN")] = None,
 ) -> None:
     output = output_of(context.params)
     from rich.text import Text
@@ -21,7 +22,9 @@ def patterns(
     pattern = None if name is None else chosen(name, SHIPPED)[0]
     output.write(
         lambda: attnscan.patterns(name),
-        lambda width: Text(patterns_text() if pattern is None else pattern_text(pattern, min(width, 80))),
+        lambda width: Text(
+            patterns_text() if pattern is None else pattern_text(pattern, min(width, 80))
+        ),
     )
 
 
@@ -29,9 +32,13 @@ _CHECKPOINT = "Examine this model: a hub id, a directory, or 'bundled'."
 
 
 def models(
-    context: typer.Context, checkpoint: Annotated[str | None, o.argument(_CHECKPOINT, "CHECKPOINT")] = None
+    context: typer.Context,
+    checkpoint: Annotated[str | None, o.argument(_CHECKPOINT, "CHECKPOINT")] = None,
 ) -> None:
     output, result = o.answer(context)
     from attnscan.views.terminal.about import checkpoint_view, models_view
 
-    output.write(result.to_frame, lambda _: models_view(result) if checkpoint is None else checkpoint_view(result))
+    output.write(
+        result.to_frame,
+        lambda _: models_view(result) if checkpoint is None else checkpoint_view(result),
+    )

@@ -16,7 +16,9 @@ def head(
     heads: o.HeadsArgument,
     a: o.A = None,
     b: o.B = None,
-    ablate: Annotated[bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")] = False,
+    ablate: Annotated[
+        bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")
+    ] = False,
     treebank: o.Treebank = None,
 ) -> None:
     output, result = o.answer(context)
@@ -24,7 +26,9 @@ def head(
 
     above = input_lines(context.params, result.ranking.signature.pairs_read)
     above += [f"treebank  {shown(path)}" for path in treebank or ()]
-    output.write(result.to_frame, partial(cards_view, result), above=above, document=result.document)
+    output.write(
+        result.to_frame, partial(cards_view, result), above=above, document=result.document
+    )
 
 
 def show(
@@ -37,12 +41,18 @@ def show(
     from_sentence: Annotated[Side | None, o.option("Only queries of A or B.")] = None,
     to_sentence: Annotated[Side | None, o.option("Only keys of A or B.")] = None,
     window: o.Window = None,
-    top: Annotated[int | None, o.option("List the N strongest weights instead of a map.", "N", min=1)] = None,
+    top: Annotated[
+        int | None, o.option("List the N strongest weights instead of a map.", "N", min=1)
+    ] = None,
 ) -> None:
     output, result = o.answer(context)
     from attnscan.views.terminal.head_weights import head_view
 
-    output.write(result.to_frame, lambda width: head_view(result, width, top), above=input_lines(context.params))
+    output.write(
+        result.to_frame,
+        lambda width: head_view(result, width, top),
+        above=input_lines(context.params),
+    )
 
 
 _PATTERN = "Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]"
@@ -54,7 +64,9 @@ def explain(
     a: o.A = None,
     b: o.B = None,
     token: o.Token = None,
-    pattern: Annotated[str | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", "-p", metavar="PATTERN", help=_PATTERN)
+    ] = None,
 ) -> None:
     output, result = o.answer(context)
     from attnscan.views.terminal.explanation import explanation_view

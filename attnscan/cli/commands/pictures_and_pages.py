@@ -21,11 +21,16 @@ _SIZE = "Largest size of the page. [default: 2, or what --heads needs]"
 
 def plot(
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png."),
+    ],
     a: o.A = None,
     b: o.B = None,
     kind: Annotated[Kind, o.option(_KIND)] = "map",
-    heads: Annotated[str | None, o.option("Heads to draw: 2-0,6-11, layer:2 or all.", "HEADS")] = None,
+    heads: Annotated[
+        str | None, o.option("Heads to draw: 2-0,6-11, layer:2 or all.", "HEADS")
+    ] = None,
     lines: Annotated[bool, o.flag("--lines", "Draw weights as lines, for --kind head.")] = False,
     width: Annotated[float, o.option("Width of the picture.", "INCHES", min=2, max=20)] = 3.3,
     window: o.Window = None,
@@ -35,11 +40,15 @@ def plot(
 
 def report(
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE.")
+    ],
     a: o.A = None,
     b: o.B = None,
     heads: Annotated[str | None, o.option(_HEADS, "HEADS")] = None,
-    no_neurons: Annotated[bool, o.flag("--no-neurons", "Leave out queries and keys of heads.")] = False,
+    no_neurons: Annotated[
+        bool, o.flag("--no-neurons", "Leave out queries and keys of heads.")
+    ] = False,
     size: Annotated[float | None, o.option(_SIZE, "MB", min=0.1, max=10_000)] = None,
     sentences: Annotated[str | None, o.option(_SENTENCES, "NUMBERS")] = None,
     window: o.Window = None,
@@ -54,8 +63,12 @@ def serve(
     context: typer.Context,
     a: o.A = None,
     b: o.B = None,
-    against: Annotated[str | None, o.option("Also load this model, and ask it the same.", "NAME")] = None,
-    port: Annotated[int | None, o.option("Serve at this port. [default: a free one]", "N", min=1, max=65_535)] = None,
+    against: Annotated[
+        str | None, o.option("Also load this model, and ask it the same.", "NAME")
+    ] = None,
+    port: Annotated[
+        int | None, o.option("Serve at this port. [default: a free one]", "N", min=1, max=65_535)
+    ] = None,
     open_browser: Annotated[bool, o.flag("--open", "Open the page in a browser.")] = False,
 ) -> None:
     server = o.call("serve", context.params)

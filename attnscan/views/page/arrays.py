@@ -19,14 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention, carried_shares
-from attnscan.results.terms import LEAST_ON_WORDS, Head, Reading
+from attnscan.results.terms import MIN_ON_WORDS, AttentionView, Head
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""
 NEURON_STEPS = (4095, 127)
 """Into how many steps a head's largest query or key number is divided."""
-SUM_STEPS = 65535  # of a row's sum over words, and of a head's largest norm: products stay far below 2^53
-_SIDE, _THUMBNAIL_BYTES = 32, 500_000  # cells of a thumbnail; bytes of all of them, before compression
+SUM_STEPS = (
+    65535  # of a row's sum over words, and of a head's largest norm: products stay far below 2^53
+)
+_SIDE, _THUMBNAIL_BYTES = (
+    32,
+    500_000,
+)  # cells of a thumbnail; bytes of all of them, before compression
 
 
 def pack(values: NDArray[np.uint8] | NDArray[np.uint16]) -> str:
@@ -36,14 +41,22 @@ def pack(values: NDArray[np.uint8] | NDArray[np.uint16]) -> str:
     return base64.b64encode(zlib.compress(values.tobytes(), 7)).decode("ascii")
 
 
-def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], inputs: int) -> tuple[dict[str, str], int]:
+def pack_thumbnails(
+    attention: Attention, readings: Mapping[str, AttentionView], inputs: int
+) -> tuple[dict[str, str], int]:
     """Every head made small, by each reading: 255 times the square root of the largest number in each cell.
 
     Returns as well how many cells a side has at most: fewer, the more `inputs` a page has. Shape: uint8 [layer, head,
     query, key].
     """
-    side = max(1, min(_SIDE, math.isqrt(_THUMBNAIL_BYTES // (len(readings) * inputs * len(attention.grid)))))
-    rows, queries = np.searchsorted(attention.rows, attention.query_tokens), np.array(attention.query_tokens)
+    side = max(
+        1,
+        min(_SIDE, math.isqrt(_THUMBNAIL_BYTES // (len(readings) * inputs * len(attention.grid)))),
+    )
+    rows, queries = (
+        np.searchsorted(attention.rows, attention.query_tokens),
+        np.array(attention.query_tokens),
+    )
     keys, is_word = np.array(attention.key_tokens), np.array(attention.sentence) >= 0
     small: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in readings}
     for layer, weights in enumerate(attention.weights):  # layer by layer, for the memory
@@ -52,7 +65,10 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
             if reading.carried and attention.norms is not None:
                 numbers = carried_shares(numbers, attention.norms[layer])
             if reading.among_words:
-                numbers, columns = _among_words(numbers, is_word)[:, is_word[queries]], keys[is_word[keys]]
+                numbers, columns = (
+                    _among_words(numbers, is_word)[:, is_word[queries]],
+                    keys[is_word[keys]],
+                )
             numbers = numbers[..., columns]
             for axis in (1, 2):
                 count = numbers.shape[axis]
@@ -65,7 +81,9 @@ def pack_thumbnails(attention: Attention, readings: Mapping[str, Reading], input
 def pack_masks(attention: Attention) -> tuple[dict[str, str], list[int]]:
     """Which keys each query sees: each mask once, and which each layer has. Shape: uint8 [query, key]."""
     assert attention.visible is not None  # whole layers are kept
-    visible = attention.visible[:, np.searchsorted(attention.rows, attention.query_tokens)][..., attention.key_tokens]
+    visible = attention.visible[:, np.searchsorted(attention.rows, attention.query_tokens)][
+        ..., attention.key_tokens
+    ]
     masks = [pack(layer) for layer in visible.astype(np.uint8)]
     layers = [masks.index(mask) for mask in masks]
     return {f"mask-{layer}": masks[layer] for layer in layers}, layers
@@ -89,13 +107,19 @@ def pack_weights(attention: Attention, head: Head, steps: int) -> dict[str, str]
         largest = max(norms[keys].max(), np.finfo(np.float32).tiny)
         norm_steps = np.rint(norms[keys].astype(np.float64) / largest * SUM_STEPS).astype(np.int64)
         products = np.where(is_word[keys], split[:, 1:] * norm_steps, 0)
-        expected = np.floor(products * steps / products.sum(-1, keepdims=True).clip(1) + 0.5)  # as scripts find it
+        expected = np.floor(
+            products * steps / products.sum(-1, keepdims=True).clip(1) + 0.5
+        )  # as scripts find it
         carried[:, 1:] += 128 - expected.astype(np.int64)
-        texts[f"carried-{head.name}"] = pack(np.vstack([np.append(0, norm_steps), carried]).astype(np.uint16))
+        texts[f"carried-{head.name}"] = pack(
+            np.vstack([np.append(0, norm_steps), carried]).astype(np.uint16)
+        )
     return texts
 
 
-def _in_steps(rows: NDArray[np.float32], is_word: NDArray[np.bool_], steps: int) -> NDArray[np.int64]:
+def _in_steps(
+    rows: NDArray[np.float32], is_word: NDArray[np.bool_], steps: int
+) -> NDArray[np.int64]:
     """Each row's sum over words, then its shares among words and its weights on special tokens, in whole steps."""
     sums = np.where(is_word, rows, 0).sum(-1, keepdims=True).clip(max=1) * SUM_STEPS
     shares = np.where(is_word, _among_words(rows, is_word), rows) * steps
@@ -107,17 +131,29 @@ def _among_words(rows: NDArray[np.float32], is_word: NDArray[np.bool_]) -> NDArr
     """Each row's weights on words as shares of their sum, and nothing elsewhere."""
     on_words = np.where(is_word, rows, 0)
     sums = on_words.sum(-1, keepdims=True)
-    return np.where(sums < LEAST_ON_WORDS, 0, on_words / np.maximum(sums, LEAST_ON_WORDS)).astype(np.float32)
+    return np.where(sums < MIN_ON_WORDS, 0, on_words / np.maximum(sums, MIN_ON_WORDS)).astype(
+        np.float32
+    )
 
 
 def pack_neurons(attention: Attention, head: Head, steps: int) -> dict[str, str]:
     """A head's queries and keys: the largest error of a logit made of them, what stands for 0, their steps, numbers."""
     assert attention.query is not None and attention.key is not None
     tokens = attention.passage
-    true = np.stack([attention.query[head.place][tokens], attention.key[head.place][tokens]]).astype(np.float64)
-    step = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
+    true = np.stack(
+        [attention.query[head.place][tokens], attention.key[head.place][tokens]]
+    ).astype(np.float64)
+    step = (
+        np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
+    )
     counts = np.rint(true / step)
     rounded = counts * step
-    error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * attention.scaling[head.row]).max()
+    error = np.abs(
+        (rounded[0] @ rounded[1].T - true[0] @ true[1].T) * attention.scaling[head.row]
+    ).max()
     numbers = pack((counts + steps).astype(np.uint16))
-    return {f"neurons-{head.name}": ",".join([str(error), str(steps), *map(str, step.ravel().tolist()), numbers])}
+    return {
+        f"neurons-{head.name}": ",".join(
+            [str(error), str(steps), *map(str, step.ravel().tolist()), numbers]
+        )
+    }

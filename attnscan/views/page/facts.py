@@ -23,7 +23,9 @@ from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thum
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
-_MOST_HEADS = 600  # whose statements and shares take 50 kB; of more, a page has better things to hold
+_MOST_HEADS = (
+    600  # whose statements and shares take 50 kB; of more, a page has better things to hold
+)
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
@@ -33,10 +35,16 @@ def strongest_first(result: HeadScores) -> list[Head]:
     By how far a head is above chance, so that patterns with many targets have no advantage. Over pairs, heads with a
     pattern's label come first: the page opens on the first head.
     """
-    rankings = [best_first(above_chance) for above_chance in np.moveaxis(result.table.above_chance, -1, 0)]
+    rankings = [
+        best_first(above_chance) for above_chance in np.moveaxis(result.table.above_chance, -1, 0)
+    ]
     ranked = [number for rank in zip_longest(*rankings) for number in rank if number is not None]
     heads = [result.grid[number] for number in dict.fromkeys([*ranked, *range(len(result.grid))])]
-    return heads if result.of_input else sorted(heads, key=lambda head: not result.labels.follows[head.place])
+    return (
+        heads
+        if result.of_input
+        else sorted(heads, key=lambda head: not result.labels.follows[head.place])
+    )
 
 
 def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> dict[str, Any]:
@@ -48,7 +56,10 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
     if attention is not None:
         readings = sorted(result.labels_by, key=lambda reading: reading == result.reading)
     names = {reading.by + "-words" * reading.among_words: reading for reading in readings}
-    tables = {name: _table_of(result.with_reading(reading.by, reading.special)) for name, reading in names.items()}
+    tables = {
+        name: _table_of(result.with_reading(reading.by, reading.special))
+        for name, reading in names.items()
+    }
     as_json = pd.Series(tables).to_json(double_precision=5)  # with null for NaN
     facts = {
         **_facts_of_heads(result),
@@ -72,7 +83,11 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
     not_measured = dict(result.not_measured)
     if not result.of_input and signature.predictive == "off":
         not_measured["predictive"] = "switched off"
-    habits = [_kind(name, f"A habit: attention on {words(name)}") for name in HABITS if name not in patterns]
+    habits = [
+        _kind(name, f"A habit: attention on {words(name)}")
+        for name in HABITS
+        if name not in patterns
+    ]
     return {
         "title": plain(signature.title),
         "subtitle": signature.counts,
@@ -82,7 +97,9 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         "letter": grid.kind.letter,
         "grid": grid.shape,
         "heads": [head.name for head in grid],
-        "patterns": [_kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns],
+        "patterns": [
+            _kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns
+        ],
         "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
         "drawn": result.labels.drawn,
@@ -95,7 +112,12 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
 def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
     """How a pattern or habit is shown, and what it counts."""
     color = COLORS.get(name, _NEUTRAL)
-    style = {"letter": letter(name), "words": words(name), "color": color, "ink": readable_on(color)}
+    style = {
+        "letter": letter(name),
+        "words": words(name),
+        "color": color,
+        "ink": readable_on(color),
+    }
     return {"id": plain(name), **style, "counts": counts, "whyNone": plain(why_none)}
 
 
@@ -122,7 +144,9 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     is_saved = result.signature.read_by == "file"
     if attention.norms is None:
         reason = "saved weights do not hold what heads carry"
-        reasons["carried"] = reason if is_saved else "what heads of this architecture carry cannot be computed"
+        reasons["carried"] = (
+            reason if is_saved else "what heads of this architecture carry cannot be computed"
+        )
     if attention.query is None:
         holder = "saved weights hold no" if is_saved else "this architecture does not show its"
         reasons["neurons"] = f"{holder} queries and keys"
@@ -132,7 +156,9 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
 def _table_of(result: HeadScores) -> dict[str, Any]:
     """The CSV's cells, with what heads of one input put out or the intervals of many pairs; and what no CSV has."""
     labels, table, grid, patterns = result.labels, result.table, result.grid, result.scores.patterns
-    frame = pd.DataFrame({"model": result.signature.model, **labels.columns(result.pattern or patterns)})
+    frame = pd.DataFrame(
+        {"model": result.signature.model, **labels.columns(result.pattern or patterns)}
+    )
     if result.output is not None:
         frame["output"] = result.output.ravel()
     for p, pattern in enumerate(() if result.of_input else patterns):
@@ -173,9 +199,16 @@ def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]
         "tokens": [token_text(attention.tokens[token]) for token in passage],
         "special": [attention.sentence[token] < 0 for token in passage],
         "segments": [attention.segments[token] for token in passage],
-        "related": [(places[a][-1], places[b][-1]) for a, b in result.related if places[a] and places[b]],
+        "related": [
+            (places[a][-1], places[b][-1]) for a, b in result.related if places[a] and places[b]
+        ],
         "source": len(attention.key_tokens) if attention.source else 0,
-        "gold": [(q, k) for target, source in result.links for q in places[target] for k in places[source]],
+        "gold": [
+            (q, k)
+            for target, source in result.links
+            for q in places[target]
+            for k in places[source]
+        ],
         "weightSteps": WEIGHT_STEPS[0],
         "neurons": 0 if attention.query is None else attention.query.shape[-1],
         "scaling": attention.scaling,

@@ -56,7 +56,9 @@ class Page:
     notes: tuple[str, ...]  # what it has no room for, a line each
 
     def __repr__(self) -> str:
-        return "\n".join([f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)])
+        return "\n".join(
+            [f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)]
+        )
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None 
     Raises: OptionError if a classification's attention was not kept, a ranking has no labels, or heads of many pairs
     are named; SelectionError for heads that are not there.
     """
-    results, options = [result] if isinstance(result, HeadScores) else result, options or PageOptions()
+    results, options = (
+        [result] if isinstance(result, HeadScores) else result,
+        options or PageOptions(),
+    )
     return _fill([_input_of(scores, options, inputs=len(results)) for scores in results], options)
 
 
@@ -88,7 +93,10 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
     It holds no queries and keys. Raises: as `page`.
     """
     options, order = replace(options, neurons=False), strongest_first(read.sentences[0].result)
-    inputs = [_input_of(tree.result, options, order, inputs=len(read.sentences)) for tree in read.sentences]
+    inputs = [
+        _input_of(tree.result, options, order, inputs=len(read.sentences))
+        for tree in read.sentences
+    ]
     for tree, page_input in zip(read.sentences, inputs, strict=True):
         facts, sentence = page_input.facts, tree.sentence
         facts["key"] = str(tree.number)
@@ -101,10 +109,16 @@ def trees_page(read: TreesRead, options: PageOptions) -> Page:
         }
         for by in tree.result.scores_by:
             if by not in facts["whyNot"]:
-                facts["texts"][f"most-{by}"] = arrays.pack((tree.most_attended(by) + 1).astype(np.uint16))
+                facts["texts"][f"most-{by}"] = arrays.pack(
+                    (tree.most_attended(by) + 1).astype(np.uint16)
+                )
     syntax = read.syntax
     reading = f"{syntax.sentences:,} sentences, {syntax.signature.reading}"
-    return _fill(inputs, options, treebank={"heads": [_followed(syntax, head) for head in syntax.grid], "of": reading})
+    return _fill(
+        inputs,
+        options,
+        treebank={"heads": [_followed(syntax, head) for head in syntax.grid], "of": reading},
+    )
 
 
 def _followed(syntax: Syntax, head: Head) -> str:
@@ -117,15 +131,25 @@ def _followed(syntax: Syntax, head: Head) -> str:
     return f"{plain(syntax.statements[head])}; {row} right for {syntax.accuracy[(*head.place, best)]:.2f}, {rule}"
 
 
-def answer_of(result: HeadScores, id: str, words: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def answer_of(
+    result: HeadScores, id: str, words: Sequence[str], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
     """What a live page takes in place of its first input, as JSON: all but single heads' numbers.
 
     `words` are the input's tokens before any was hidden. Raises: OptionError if the attention was not kept.
     """
-    facts, as_json = _input_of(result, PageOptions()).facts, [prediction.as_json() for prediction in predictions]
+    facts, as_json = (
+        _input_of(result, PageOptions()).facts,
+        [prediction.as_json() for prediction in predictions],
+    )
     reason = "the server did not send them; reload the page"
     facts["whyNot"] |= {"weights": reason} | ({"neurons": reason} if facts["neurons"] else {})
-    return {"id": id, "facts": facts, "words": [token_text(word) for word in words], "predictions": as_json}
+    return {
+        "id": id,
+        "facts": facts,
+        "words": [token_text(word) for word in words],
+        "predictions": as_json,
+    }
 
 
 def live_page(result: HeadScores, live: Mapping[str, Any], kinds: Sequence[str]) -> str:
@@ -134,7 +158,11 @@ def live_page(result: HeadScores, live: Mapping[str, Any], kinds: Sequence[str])
     The `kinds` are those of an encoder-decoder's attention, if the server has several.
     """
     facts = live["facts"]
-    unread = [{"key": kind, "letter": "" if kind == "encoder" else kind[0]} for kind in kinds if kind != facts["key"]]
+    unread = [
+        {"key": kind, "letter": "" if kind == "encoder" else kind[0]}
+        for kind in kinds
+        if kind != facts["key"]
+    ]
     return _render(result, [facts, *unread], live={**live, "facts": None})
 
 
@@ -148,13 +176,19 @@ def numbers_of(result: HeadScores, head: Head) -> dict[str, Any]:
 
 
 def _input_of(
-    result: HeadScores, options: PageOptions, order: Sequence[Head] | None = None, *, inputs: int = 1
+    result: HeadScores,
+    options: PageOptions,
+    order: Sequence[Head] | None = None,
+    *,
+    inputs: int = 1,
 ) -> _Input:
     """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
     attention = result.kept_attention() if result.of_input else None
     if attention is not None:
         if attention.chosen is not None and attention.chosen.heads is not None:
-            raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
+            raise OptionError(
+                "this result has kept the attention of some heads alone", "give one of `classify`"
+            )
         check_drawn(len(attention.rows))
     elif options.heads is not None:
         raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
@@ -175,28 +209,40 @@ def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
     result, facts = inputs[0].result, [page_input.facts for page_input in inputs]
     needed = len(_render(result, facts, **data).encode()) + _NOTES
     room = size - needed
-    by_rank = zip_longest(*([(page_input, head) for head in page_input.order] for page_input in inputs))
+    by_rank = zip_longest(
+        *([(page_input, head) for head in page_input.order] for page_input in inputs)
+    )
     heads = [head for rank in by_rank for head in rank if head is not None]
     wants_neurons = options.neurons and any(page_input.facts["neurons"] for page_input, _ in heads)
     of_weights = room * _WEIGHTS_SHARE if wants_neurons else room
     weights, steps, taken = _add_finest(arrays.WEIGHT_STEPS, heads, of_weights, arrays.pack_weights)
     with_neurons = heads[:weights] if wants_neurons else []
-    neurons, _, _ = _add_finest(arrays.NEURON_STEPS, with_neurons, room - taken, arrays.pack_neurons)
+    neurons, _, _ = _add_finest(
+        arrays.NEURON_STEPS, with_neurons, room - taken, arrays.pack_neurons
+    )
     for input_facts in facts:
         input_facts["weightSteps"] = steps
     notes, limit = [], f"of {len(heads):,} heads fit in {size / 1e6:g} MB"
     if weights < len(heads):
-        notes.append(f"the weights of {weights:,} {limit}" + (": the best of each pattern" if weights else ""))
+        notes.append(
+            f"the weights of {weights:,} {limit}"
+            + (": the best of each pattern" if weights else "")
+        )
     if wants_neurons and neurons < weights:
         notes.append(f"the queries and keys of {neurons:,} {limit}")
     if needed > size:
         subject = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
-        notes.append(f"{subject} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB")
+        notes.append(
+            f"{subject} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB"
+        )
     return Page(_render(result, facts, notes, **data), tuple(notes))
 
 
 def _add_finest(
-    all_steps: Sequence[int], heads: Sequence[tuple[_Input, Head]], room: float, pack: Callable[..., dict[str, str]]
+    all_steps: Sequence[int],
+    heads: Sequence[tuple[_Input, Head]],
+    room: float,
+    pack: Callable[..., dict[str, str]],
 ) -> tuple[int, int, int]:
     """Add heads' numbers in the finest steps in which all fit into `room` bytes, else the first ones in the coarsest.
 
@@ -219,7 +265,9 @@ def _add_finest(
     return len(packed), steps, taken
 
 
-def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequence[str] = (), **data: Any) -> str:
+def _render(
+    result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequence[str] = (), **data: Any
+) -> str:
     """The page's text, opened on the first of the `inputs`' facts; with `live` data, its scripts may ask their server.
 
     Raises: jinja2.UndefinedError if the template lacks something.
@@ -233,7 +281,11 @@ def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequ
         of_pairs=not result.of_input,
         left_out=notes,
         notes=[plain(line) for line in lines if line],
-        signature={name: plain(str(value)) for name, value in asdict(result.signature).items() if value != ()},
+        signature={
+            name: plain(str(value))
+            for name, value in asdict(result.signature).items()
+            if value != ()
+        },
         threshold=f"{result.labels.threshold:g}",
         weight_error=at_most(0.5 / inputs[0].get("weightSteps", 1) + 0.5 / arrays.SUM_STEPS),
         logit_error=at_most(max(errors)) if errors else "",
@@ -244,14 +296,26 @@ def _render(result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequ
 def _template(live: bool) -> Template:
     """The frame, with style and scripts in it; a library for all browsers looks for their global object in `this`."""
     library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
-    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")]
+    scripts = [
+        (WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")
+    ]
     script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
     environment = Environment(
-        loader=FileSystemLoader(WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(WEB),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    web = {"live": live, "style": Markup((WEB / "style.css").read_text("utf-8")), "script": Markup(script)}
+    environment.filters["sha256"] = lambda text: base64.b64encode(
+        hashlib.sha256(text.encode()).digest()
+    ).decode()
+    web = {
+        "live": live,
+        "style": Markup((WEB / "style.css").read_text("utf-8")),
+        "script": Markup(script),
+    }
     return environment.get_template("frame.html.j2", globals=web)
 
 

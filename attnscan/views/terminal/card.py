@@ -36,7 +36,9 @@ def _card(card: Card, width: int) -> list[RenderableType]:
     pairs = signature.pairs_read - signature.pairs_skipped
     looked_at = f", of the first {card.pairs:,} of {pairs:,} pairs" if card.pairs < pairs else ""
     links = card.links[:_LINKS].itertuples()
-    rows = [[f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links]
+    rows = [
+        [f"{link.query} → {link.key}"[:30], link.share, link.average, link.count] for link in links
+    ]
     columns = Column("share", ">.2f"), Column("average", ">.2f", 1), Column("times", ">,", 2)
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.alike)
     causes = f"Why: {card.why['by'] or 'not known'}; {evidence(card.why)} ({counted(card.why['pairs'], 'pair')})."
@@ -48,14 +50,24 @@ def _card(card: Card, width: int) -> list[RenderableType]:
         *wrapped(_profile(card), width, style=""),
         "",
         table_of([Column(f"links most, from → to{looked_at}"), *columns], rows, width),
-        *wrapped(f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "", width, style=""),
+        *wrapped(
+            f"Most alike, by divergence in nats{looked_at}: {alike}." if alike else "",
+            width,
+            style="",
+        ),
         *wrapped(causes, width, style=""),
         *wrapped(_lost(card), width, style=""),
     ]
     if card.syntax is not None:
         blocks += _syntax(card.syntax, card.head, width)
     if card.examples:
-        blocks += ["", Text(f"Strongest{looked_at}; ‹from› «to» are the words that it links most there", style="dim")]
+        blocks += [
+            "",
+            Text(
+                f"Strongest{looked_at}; ‹from› «to» are the words that it links most there",
+                style="dim",
+            ),
+        ]
     return blocks + [_example(example, width) for example in card.examples]
 
 
@@ -68,7 +80,12 @@ def _scores(card: Card, width: int) -> Table:
             interval = "switched off"
         rank = "" if numbers["rank"] is None else f"{numbers['rank']} of {len(ranking.grid)}"
         rows.append([named(name), numbers["score"], interval, numbers["chance"], rank])
-    columns = [Column("pattern"), Column("score", ">.3f"), Column("95 % interval", ">", 2), Column("chance", ">.3f", 1)]
+    columns = [
+        Column("pattern"),
+        Column("score", ">.3f"),
+        Column("95 % interval", ">", 2),
+        Column("chance", ">.3f", 1),
+    ]
     return table_of([*columns, Column("rank", ">")], rows, width)
 
 
@@ -77,7 +94,9 @@ def _profile(card: Card) -> str:
     profile = card.ranking.profile
     ses = zip(profile.classes, profile.se[card.head.place].tolist(), strict=True)
     errors = {name: f" ± {se:.2f}" if se >= 0 else "" for name, se in ses}
-    shares = profile.strongest(card.head, _LEAST_SHARE)[:_CLASSES] or profile.strongest(card.head)[:1]
+    shares = (
+        profile.strongest(card.head, _LEAST_SHARE)[:_CLASSES] or profile.strongest(card.head)[:1]
+    )
     classes = (f"{plain(name)} {share:.2f}{errors[name]}" for name, share in shares)
     among = " among words" if card.ranking.reading.among_words else ""
     return f"Where attention goes{among}: {', '.join(classes) or 'nowhere'}."
@@ -88,10 +107,16 @@ def _lost(card: Card) -> str:
     lost = []
     for effect in () if card.ablation is None else card.ablation.effects:
         intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
-        control = f" ({effect.control:.4f} without another head of its layer)" if effect.others else ""
+        control = (
+            f" ({effect.control:.4f} without another head of its layer)" if effect.others else ""
+        )
         worse = f": {effect.conclusion}" if effect.conclusion else ""
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
-        lost += [] if np.isnan(effect.ablated) else [f"{unit} {intact}{effect.ablated:.4f}{control}{worse}"]
+        lost += (
+            []
+            if np.isnan(effect.ablated)
+            else [f"{unit} {intact}{effect.ablated:.4f}{control}{worse}"]
+        )
     return f"Without it: {'; '.join(lost)}." if lost else ""
 
 
@@ -107,7 +132,10 @@ def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
 
 def _example(example: Example, width: int) -> Text:
     """An input with its share, on two lines: the words around those that are marked."""
-    units, marked = [plain(unit.strip()) or "␣" for unit in example.units], (example.query, example.key)
+    units, marked = (
+        [plain(unit.strip()) or "␣" for unit in example.units],
+        (example.query, example.key),
+    )
     units[example.query] = f"‹{units[example.query]}›"
     units[example.key] = f"«{units[example.key]}»"
     words: list[str] = []

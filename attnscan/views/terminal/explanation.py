@@ -37,7 +37,9 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     elif query is None:
         blocks += _many(explanations, width)
     missing = explanations.not_available
-    notes = [f"{name.replace('_', ' ')}: {NOT_MEASURED}: {reason}" for name, reason in missing.items()]
+    notes = [
+        f"{name.replace('_', ' ')}: {NOT_MEASURED}: {reason}" for name, reason in missing.items()
+    ]
     shuffled = [] if SHUFFLED in missing else wrapped(_SHUFFLED, width)
     return Group(*blocks, *shuffled, *(Text(plain(note), style="dim") for note in notes))
 
@@ -47,24 +49,40 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     (head,), labels = explanations.heads, explanations.labels
     row = explanations[head]
     label = named(row["label"], unsure=bool(labels.unsure[head.place]))
-    yield Text.assemble((f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"]))
+    yield Text.assemble(
+        (f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"])
+    )
     rows: list[list[Any]] = []
     for name in NEURONS:
         columns = name, f"{name}_rotated", f"{name}_rotated_sd"
         value, mean, sd = (number(row[column], 2 + (name != NEURONS[0])) for column in columns)
         between = sign(row, name)
-        rows.append([name.replace("_", " "), value or NOT_MEASURED, f"{between} {mean} ± {sd}" if between else ""])
-    yield table_of([Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows, width)
-    yield from wrapped(f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width)
+        rows.append(
+            [
+                name.replace("_", " "),
+                value or NOT_MEASURED,
+                f"{between} {mean} ± {sd}" if between else "",
+            ]
+        )
+    yield table_of(
+        [Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows, width
+    )
+    yield from wrapped(
+        f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width
+    )
     yield ""
     scores = {"unchanged": (row["score"], row["se"]), "chance": (row["chance"], np.nan)}
     scores |= {name.replace("_", " "): (row[name], row[f"{name}_se"]) for name in CAUSES}
     rows = []
     for name, (score, se) in scores.items():
         error = "" if np.isnan(se) else f" ± {se:.3f}"
-        sure = score > row["chance"] and not score - row["chance"] <= 2 * se  # a bar that is not would look like a find
+        sure = (
+            score > row["chance"] and not score - row["chance"] <= 2 * se
+        )  # a bar that is not would look like a find
         above = (score - row["chance"]) / (1 - row["chance"]) if sure else 0.0
-        rows.append([name, (number(score, 3) or NOT_MEASURED) + error, (above, COLORS["next-word"])])
+        rows.append(
+            [name, (number(score, 3) or NOT_MEASURED) + error, (above, COLORS["next-word"])]
+        )
     yield table_of([Column(""), Column("score"), Column("above chance", "bar")], rows, width)
 
 
@@ -81,8 +99,20 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
             shuffled += f"±{se:.2f}".replace("±0", "±")
         neurons = (_beside(row, name) for name in NEURONS)
         rows.append([head.name, mark, number(row["score"]), *neurons, shuffled, *segments])
-    drops = {"score": 0, "neurons": 1, "stable": 4, "signs": 5, "shuffled": 0, "zeroed": 2, "swapped": 3}
-    columns = [Column("head"), Column("pattern"), *(Column(name, ">", drop) for name, drop in drops.items())]
+    drops = {
+        "score": 0,
+        "neurons": 1,
+        "stable": 4,
+        "signs": 5,
+        "shuffled": 0,
+        "zeroed": 2,
+        "swapped": 3,
+    }
+    columns = [
+        Column("head"),
+        Column("pattern"),
+        *(Column(name, ">", drop) for name, drop in drops.items()),
+    ]
     yield table_of(columns, rows, width, apart=1)
     yield from wrapped(_MANY, width)
 
@@ -90,11 +120,15 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
 def _beside(row: pd.Series[Any], measure: str) -> str:
     """The own value and that of rotated bases: `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN."""
     values = row[measure], row[f"{measure}_rotated"]
-    texts = (f"{value:.1f}" if max(values) > 1 else f"{value:.2f}".removeprefix("0") for value in values)
+    texts = (
+        f"{value:.1f}" if max(values) > 1 else f"{value:.2f}".removeprefix("0") for value in values
+    )
     return between.join(texts) if (between := sign(row, measure)) else ""
 
 
-def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
+def _keys(
+    explanations: Explanations, head: Head, query: int, width: int
+) -> Iterator[RenderableType]:
     """The keys of the query, by weight, each with its logit and the neurons that add most to it."""
     frame = explanations.keys(head, query).sort_values("weight", ascending=False, kind="stable")
     first = frame.iloc[0]
@@ -102,11 +136,20 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
     yield Text.assemble((title, "bold"), (f"  token {first['query']}", "dim"))
     rows, products = [], frame.filter(like="neuron_").to_numpy()
     for key, added in zip(frame[:_SHOWN_KEYS].to_dict("records"), products, strict=False):
-        token = Text.assemble((f"{key['key']:>3} ", "dim"), plain(key["key_token"]).strip()[:14] or "␣")
+        token = Text.assemble(
+            (f"{key['key']:>3} ", "dim"), plain(key["key_token"]).strip()[:14] or "␣"
+        )
         most = np.argsort(-np.abs(added), kind="stable")[:_SHOWN_NEURONS]
         neurons = "  ".join(f"{neuron:>3} {added[neuron]:+.1f}" for neuron in most)
         rows.append([token, key["weight"], key.get("logit"), neurons])
-    columns = Column("key"), Column("weight", ">.3f"), Column("q·k/√d", ">.2f"), Column("neurons", "", 1)
+    columns = (
+        Column("key"),
+        Column("weight", ">.3f"),
+        Column("q·k/√d", ">.2f"),
+        Column("neurons", "", 1),
+    )
     yield table_of(columns, rows, width)
     if len(frame) > _SHOWN_KEYS:
-        yield Text(f"and {counted(len(frame) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")
+        yield Text(
+            f"and {counted(len(frame) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim"
+        )

@@ -12,14 +12,16 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.terms import Reading, Signature
+from attnscan.results.terms import AttentionView, Signature
 from attnscan.text import plain
 from attnscan.views.palette import COLORS, letter
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
 
 
-def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
+def render(
+    content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False
+) -> str:
     """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""
     file = io.StringIO()
     _print(content, file, width, color_system, no_color)
@@ -29,11 +31,17 @@ def render(content: RenderableType, width: int, color_system: str | None = None,
 def render_html(content: RenderableType, width: int) -> str:
     """The screen for a notebook, with inline styles alone."""
     code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
-    return _print(content, io.StringIO(), width, "truecolor").export_html(inline_styles=True, code_format=code)
+    return _print(content, io.StringIO(), width, "truecolor").export_html(
+        inline_styles=True, code_format=code
+    )
 
 
 def _print(
-    content: RenderableType, file: io.StringIO, width: int, color_system: str | None, no_color: bool = False
+    content: RenderableType,
+    file: io.StringIO,
+    width: int,
+    color_system: str | None,
+    no_color: bool = False,
 ) -> Console:
     """Print on a console of our own. All text of all screens is made plain here, whoever forgot it before."""
     console = Console(
@@ -68,21 +76,33 @@ class Column(NamedTuple):
 
 
 def table_of(
-    columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int, *, apart: int = 2, header: str = "dim"
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Any]],
+    width: int,
+    *,
+    apart: int = 2,
+    header: str = "dim",
 ) -> Table:
     """Rows of values by the columns that fit into a width, so many spaces apart. A value that is a `Text` stays so."""
     fitting: list[tuple[Column, list[Text], int]] = []  # with their widths
     for column, *values in zip(columns, *rows, strict=True):
         if column.form != "bar":
-            cells = [value if isinstance(value, Text) else Text(_format(value, column.form)) for value in values]
-            fitting.append((column, cells, max([cell_len(column.title), *(cell.cell_len for cell in cells)])))
+            cells = [
+                value if isinstance(value, Text) else Text(_format(value, column.form))
+                for value in values
+            ]
+            fitting.append(
+                (column, cells, max([cell_len(column.title), *(cell.cell_len for cell in cells)]))
+            )
 
     def taken() -> int:
         return sum(cell_width + apart for *_, cell_width in fitting) - apart
 
     while taken() > width and any(column.drop for column, *_ in fitting):
         fitting.remove(max(fitting, key=lambda entry: entry[0].drop))
-    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False)
+    table = Table(
+        box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False
+    )
     for column, *_ in fitting:
         side: Any = "right" if column.form.startswith(">") else "left"
         table.add_column(column.title, justify=side, no_wrap=True, min_width=cell_len(column.title))
@@ -91,7 +111,9 @@ def table_of(
     if bar.form == "bar" and room >= max(_SHORTEST_BAR, len(bar.title)):
         gap = " " * (2 - apart)
         table.add_column(gap + bar.title, no_wrap=True)
-        fitted.append([Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows])
+        fitted.append(
+            [Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows]
+        )
     for row in zip(*fitted, strict=True):
         table.add_row(*row)
     return table
@@ -104,7 +126,7 @@ def _format(value: Any, form: str) -> str:
 def model_line(signature: Signature, counts: str = "") -> Text:
     """A screen's first line: the model, and what it ran on."""
     machine = plain(f"  {signature.device} {signature.dtype}")
-    reading = f"  {signature.reading}" if signature.reading != Reading() else ""
+    reading = f"  {signature.reading}" if signature.reading != AttentionView() else ""
     return Text.assemble((plain(signature.model), "bold"), counts, (machine, "dim"), reading)
 
 
@@ -126,7 +148,10 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
 
 def named(pattern: str, *, unsure: bool = False) -> Text:
     """A label's letter and name, in its colour; one that is not sure has a question mark."""
-    return Text(f"{letter(pattern)} {plain(pattern) or 'none'}{'?' if unsure else ''}", style=color_of(pattern))
+    return Text(
+        f"{letter(pattern)} {plain(pattern) or 'none'}{'?' if unsure else ''}",
+        style=color_of(pattern),
+    )
 
 
 def color_of(pattern: str) -> str:

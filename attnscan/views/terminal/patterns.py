@@ -14,7 +14,8 @@ def patterns_text() -> str:
         "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
     )
     blocks = [
-        f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}" for pattern in SHIPPED
+        f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}"
+        for pattern in SHIPPED
     ]
     return "\n\n".join([title, *blocks]) + "\n"
 
@@ -22,7 +23,12 @@ def patterns_text() -> str:
 def pattern_text(pattern: Pattern, width: int) -> str:
     """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
     chance = "the score if each query spread its weight evenly over the keys it may see"
-    facts = {"queries": pattern.queries, "keys": pattern.keys, "chance": chance, "source": pattern.source}
+    facts = {
+        "queries": pattern.queries,
+        "keys": pattern.keys,
+        "chance": chance,
+        "source": pattern.source,
+    }
     lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
     for name, text in facts.items():
         lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)

@@ -23,30 +23,48 @@ _KEY = (
 )
 
 
-def syntax_view(result: Syntax, width: int, relation: str | None = None, *, every: bool = False) -> RenderableType:
+def syntax_view(
+    result: Syntax, width: int, relation: str | None = None, *, every: bool = False
+) -> RenderableType:
     """The relations that some head follows, best first, or all; or all heads for one relation.
 
     Raises: SelectionError for a relation that the treebank does not have.
     """
     about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
-    blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
+    blocks: list[RenderableType] = [
+        model_line(result.signature, about),
+        *wrapped(_summary(result), width, style=""),
+    ]
     blocks += wrapped(" ".join(_warnings(result)), width)
     names = (*_OF_HEAD, "held") if result.held is not None else _OF_HEAD
     if relation is not None:
         for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
-            ranked = rows.dropna(subset="accuracy").sort_values("accuracy", ascending=False, kind="stable")
+            ranked = rows.dropna(subset="accuracy").sort_values(
+                "accuracy", ascending=False, kind="stable"
+            )
             drawn = ranked if every else ranked[:_RANKED]
             title = Text(_row_name(relation, str(direction)), style="bold")
             blocks += ["", title, relations_table(result, drawn, names, width)]
             if len(drawn) < len(ranked):
-                blocks.append(Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim"))
+                blocks.append(
+                    Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim")
+                )
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = result.best().sort_values(["stated", "gain"], ascending=False, kind="stable")
     drawn = best if every else best[:_ROWS]
     blocks += ["", relations_table(result, drawn, ("relation", *names), width)]
     if len(drawn) < len(best):
-        blocks.append(Text(f"{len(drawn)} of {len(best)} rows; --all for all, --relation R for one.", style="dim"))
-    blocks += [*wrapped(_KEY, width), *wrapped(" ".join(_cautions(result, best)), width, style=""), ""]
+        blocks.append(
+            Text(
+                f"{len(drawn)} of {len(best)} rows; --all for all, --relation R for one.",
+                style="dim",
+            )
+        )
+    blocks += [
+        *wrapped(_KEY, width),
+        *wrapped(" ".join(_cautions(result, best)), width, style=""),
+        "",
+    ]
     return Group(*blocks, *_map(result, width))
 
 
@@ -96,7 +114,9 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], wi
         error = "" if np.isnan(half) else f" ± {half:.2f}{'*' if row['holds'] else ' '}"
         texts: dict[str, str | Text] = {
             "relation": _row_name(row["relation"], row["direction"]),
-            "head": Text(Head(row["layer"], row["head"]).name, style="bold" if row["stated"] else ""),
+            "head": Text(
+                Head(row["layer"], row["head"]).name, style="bold" if row["stated"] else ""
+            ),
             "right": number(row["accuracy"]),
             "rule": f"{row['rule']} {number(row['rule_accuracy'])}",
             "gain": f"{row['gain']:+.2f}{error}",
@@ -104,7 +124,10 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], wi
             "held": "" if np.isnan(row["held_gain"]) else f"{row['held_gain']:+.2f}",
         }
         cells.append([texts[name] for name in names])
-    columns = [Column(name, "" if name in ("relation", "head") else ">", int(name == "weight")) for name in names]
+    columns = [
+        Column(name, "" if name in ("relation", "head") else ">", int(name == "weight"))
+        for name in names
+    ]
     return table_of(columns, cells, width, apart=1)
 
 

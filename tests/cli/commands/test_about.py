@@ -15,8 +15,12 @@ def test_models_lists_what_can_run() -> None:
     assert models.loc["bundled", ["layers", "heads"]].tolist() == [6, 12]
 
 
-def test_the_screen_says_what_cannot_be_scored_and_which_heads_are_trained(tmp_path: Path, shared: Path) -> None:
-    lines = run("models", str(saved(CASES["decoder without delimiters"], tmp_path))).stdout.splitlines()
+def test_the_screen_says_what_cannot_be_scored_and_which_heads_are_trained(
+    tmp_path: Path, shared: Path
+) -> None:
+    lines = run(
+        "models", str(saved(CASES["decoder without delimiters"], tmp_path))
+    ).stdout.splitlines()
     assert "family         gpt2 (GPT2Model)" in lines
     assert "heads          3 × 4 = 12" in lines
     assert "template       A B" in lines
@@ -26,14 +30,24 @@ def test_the_screen_says_what_cannot_be_scored_and_which_heads_are_trained(tmp_p
     assert "P previous-word    yes" in lines and "J induction        yes" in lines
     assert all(len(line) <= 80 for line in lines if "/" not in line)
     trained = run("models", str(shared / "models" / "minilm-l6-mlm")).stdout.splitlines()
-    assert {"task heads     masked-LM, next-sentence", "masked-lm      yes", "next-sentence  yes"} <= set(trained)
+    assert {
+        "task heads     masked-LM, next-sentence",
+        "masked-lm      yes",
+        "next-sentence  yes",
+    } <= set(trained)
 
 
 def test_csv_is_a_row_for_each_fact_and_pattern() -> None:
-    rows = dict(line.split(",", 1) for line in run("models", "bundled", "--csv").stdout.splitlines())
+    rows = dict(
+        line.split(",", 1) for line in run("models", "bundled", "--csv").stdout.splitlines()
+    )
     assert rows["key"] == "value"
     assert (rows["family"], rows["layers"], rows["heads"]) == ("bert", "6", "12")
-    assert (rows["segment_ids"], rows["masked_lm_head"], rows["mask_token"]) == ("yes", "no", "[MASK]")
+    assert (rows["segment_ids"], rows["masked_lm_head"], rows["mask_token"]) == (
+        "yes",
+        "no",
+        "[MASK]",
+    )
     assert [rows[pattern.id] for pattern in PATTERNS] == ["yes"] * 7
     assert (rows["next_sentence_head"], rows["classifier_head"], rows["cls"]) == ("no", "no", "yes")
     assert rows["masked-lm"] == "no: the checkpoint has no trained masked-LM head"
@@ -41,10 +55,15 @@ def test_csv_is_a_row_for_each_fact_and_pattern() -> None:
 
 def test_patterns_are_listed_on_a_page_and_in_rows() -> None:
     text = run("patterns").stdout
-    assert re.findall(r"^[A-Z] ([a-z-]+): ", text, re.MULTILINE) == [pattern.id for pattern in SHIPPED]
+    assert re.findall(r"^[A-Z] ([a-z-]+): ", text, re.MULTILINE) == [
+        pattern.id for pattern in SHIPPED
+    ]
     assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the   cat   sat") == 9
     rows = table("patterns")
     assert rows.columns.tolist() == ["letter", "pattern", "counts", "queries", "keys", "source"]
     identical = rows.set_index("letter").loc["I"]
-    assert identical["pattern"] == "identical" and identical["keys"] == "those words, and the word itself"
+    assert (
+        identical["pattern"] == "identical"
+        and identical["keys"] == "those words, and the word itself"
+    )
     assert len(rows) == len(SHIPPED)

@@ -12,7 +12,14 @@ from attnscan.cli.app import app
 from attnscan.scan import local, scanner
 from attnscan.scan.state import ScanState
 
-SENTENCES = ["the cat sat on the mat", "he ran to a store", "a dog ran", "the store was red", "cats sat", "dogs ran"]
+SENTENCES = [
+    "the cat sat on the mat",
+    "he ran to a store",
+    "a dog ran",
+    "the store was red",
+    "cats sat",
+    "dogs ran",
+]
 OLD = b"of an earlier run"
 MANY = ["--pairs", "pairs.txt", "--model", "bundled"]
 
@@ -41,10 +48,22 @@ def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
     (place / "heads.csv").write_bytes(OLD)
-    options = ["--predictive", "off", "--batch-tokens", "10", "--per-pair", "every.parquet", "--signature", "of.json"]
+    options = [
+        "--predictive",
+        "off",
+        "--batch-tokens",
+        "10",
+        "--per-pair",
+        "every.parquet",
+        "--signature",
+        "of.json",
+    ]
     done = CliRunner().invoke(app, ["heads", *MANY, *options, "-o", "heads.csv"])
     assert (done.exit_code, done.stdout) == (130, "")
-    assert done.stderr == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
+    assert (
+        done.stderr
+        == "attnscan: interrupted; with --state FILE the next run goes on from what is done\n"
+    )
     assert (place / "heads.csv").read_bytes() == OLD
     assert {path.name for path in place.iterdir()} == {"pairs.txt", "heads.csv"}
 
@@ -72,4 +91,7 @@ def test_every_command_leaves_what_is_there(
     done = CliRunner().invoke(app, [*arguments, "-o", name])
     line = f"attnscan: interrupted{KEEPS if arguments[0] == 'heads' else ''}\n"
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", line)
-    assert (place / name).read_bytes() == OLD and {path.name for path in place.iterdir()} == {"pairs.txt", name}
+    assert (place / name).read_bytes() == OLD and {path.name for path in place.iterdir()} == {
+        "pairs.txt",
+        name,
+    }

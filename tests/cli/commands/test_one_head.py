@@ -32,21 +32,32 @@ class TestHead:
         return "--model", carrying, "--pairs", "p.csv"
 
     def test_a_row_a_head_and_all_of_it_as_json(self, over: tuple[str, ...]) -> None:
-        assert table("head", "0-0,1-1", *over)["among_words"].tolist() == ["next-word", "previous-word"]
+        assert table("head", "0-0,1-1", *over)["among_words"].tolist() == [
+            "next-word",
+            "previous-word",
+        ]
         document = json.loads(run("head", "0-0", *over, "--format", "json").stdout)
         assert document["heads"][0]["patterns"]["next-word"]["score"] == pytest.approx(1, abs=1e-3)
         assert document["signature"]["pairs_read"] == 6
 
-    def test_with_a_treebank_a_card_tells_the_heads_syntax(self, over: tuple[str, ...], tmp_path: Path) -> None:
+    def test_with_a_treebank_a_card_tells_the_heads_syntax(
+        self, over: tuple[str, ...], tmp_path: Path
+    ) -> None:
         trees = planted_file(tmp_path)
         lines = run("head", "1-1", *over, "--treebank", trees, "--ablate").stdout.splitlines()
         screen = " ".join(" ".join(lines).split())
         assert len(lines) <= 45 and lines[1].startswith("treebank  ")
         assert "Syntax: no relation beyond fixed rules." in screen
         assert "288 sentences" in screen and "relation right rule gain" in screen
-        document = json.loads(run("head", "1-1", *over, "--treebank", trees, "--format", "json").stdout)
+        document = json.loads(
+            run("head", "1-1", *over, "--treebank", trees, "--format", "json").stdout
+        )
         (card,) = document["heads"]
-        alone = json.loads(run("syntax", "--treebank", trees, *over[:2], "--heads", "1-1", "--format", "json").stdout)
+        alone = json.loads(
+            run(
+                "syntax", "--treebank", trees, *over[:2], "--heads", "1-1", "--format", "json"
+            ).stdout
+        )
         by_row = {(row["relation"], row["direction"]): row for row in alone["heads"]}
         assert len(card["syntax"]) == len(by_row) == 12
         assert all(row == by_row[row["relation"], row["direction"]] for row in card["syntax"])
@@ -59,10 +70,23 @@ def rows_of(heads: str, *options: str) -> pd.DataFrame:
 
 
 class TestShow:
-    def test_rows_hold_every_weight_of_a_head_of_several_and_of_their_mean(self, attention: Attention) -> None:
+    def test_rows_hold_every_weight_of_a_head_of_several_and_of_their_mean(
+        self, attention: Attention
+    ) -> None:
         rows = rows_of("0-2")
-        assert list(rows) == ["model", "layer", "head", "query", "query_token", "key", "key_token", "weight"]
-        assert_allclose(rows["weight"].to_numpy().reshape(TOKENS, TOKENS), attention.weights[0, 2], atol=1e-6)
+        assert list(rows) == [
+            "model",
+            "layer",
+            "head",
+            "query",
+            "query_token",
+            "key",
+            "key_token",
+            "weight",
+        ]
+        assert_allclose(
+            rows["weight"].to_numpy().reshape(TOKENS, TOKENS), attention.weights[0, 2], atol=1e-6
+        )
         row = rows[(rows["query"] == 5) & (rows["key"] == 4)].iloc[0]
         assert (row["query_token"], row["key_token"]) == ("store", "the") and row["weight"] > 0.99
         two = rows_of("0-2,1-8")
@@ -109,17 +133,27 @@ class TestExplain:
     @pytest.mark.usefixtures("each_run_once")
     def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error(self) -> None:
         def row_of(*options: str) -> dict[str, float]:
-            (row,) = json.loads(run("explain", "1-8", *ONE, "--format", "json", *options).stdout)["heads"]
+            (row,) = json.loads(run("explain", "1-8", *ONE, "--format", "json", *options).stdout)[
+                "heads"
+            ]
             return dict(row)
 
         row, other = row_of(), row_of("--seed", "1")
         text = run("explain", "1-8", *ONE).stdout
-        rotated = f"{row['effective_neurons_rotated']:.2f} ± {row['effective_neurons_rotated_sd']:.2f}"
-        assert re.search(
-            rf"own basis +rotated bases\neffective neurons +{row['effective_neurons']:.2f}  ≈ {rotated}\n", text
+        rotated = (
+            f"{row['effective_neurons_rotated']:.2f} ± {row['effective_neurons_rotated_sd']:.2f}"
         )
-        assert f"shuffled  {row['positions_shuffled']:.3f} ± {row['positions_shuffled_se']:.3f}" in text
-        assert row["positions_shuffled_fall_se"] == row["positions_shuffled_se"] > 0  # over shuffles, of one input
+        assert re.search(
+            rf"own basis +rotated bases\neffective neurons +{row['effective_neurons']:.2f}  ≈ {rotated}\n",
+            text,
+        )
+        assert (
+            f"shuffled  {row['positions_shuffled']:.3f} ± {row['positions_shuffled_se']:.3f}"
+            in text
+        )
+        assert (
+            row["positions_shuffled_fall_se"] == row["positions_shuffled_se"] > 0
+        )  # over shuffles, of one input
         assert row["se"] is None and row["segments_zeroed_se"] is None
         assert other["effective_neurons"] == row["effective_neurons"]
         assert other["effective_neurons_rotated"] != row["effective_neurons_rotated"]
@@ -139,6 +173,17 @@ class TestExplain:
     def test_a_tokens_keys_as_rows(self) -> None:
         rows = table("explain", "0-2", *ONE, "--token", "5")
         neurons = [f"neuron_{n}" for n in range(32)]
-        columns = ["model", "layer", "head", "query", "query_token", "key", "key_token", "weight", "logit", *neurons]
+        columns = [
+            "model",
+            "layer",
+            "head",
+            "query",
+            "query_token",
+            "key",
+            "key_token",
+            "weight",
+            "logit",
+            *neurons,
+        ]
         assert rows.columns.tolist() == columns and len(rows) == TOKENS
         assert_allclose(rows["logit"], rows[neurons].sum(axis=1), atol=1e-4)

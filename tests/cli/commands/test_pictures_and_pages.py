@@ -37,14 +37,30 @@ def refused(*arguments: str) -> Result:
 
 
 class TestPlot:
-    KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
+    KINDS = (
+        ["map"],
+        ["scores"],
+        ["layers"],
+        ["head", "--heads", "1-1"],
+        ["head", "--heads", "1-1,0-2", "--lines"],
+    )
 
     @pytest.mark.long
     @pytest.mark.parametrize("format", ["svg", "pdf", "png"])
     def test_every_kind_as_every_file(self, format: str, toy: str, tmp_path: Path) -> None:
         path = tmp_path / f"heads.{format.upper()}"
         for kind in self.KINDS:
-            arguments = ("the cat sat", "a cat", "--model", toy, *OFF, "--kind", *kind, "-o", str(path))
+            arguments = (
+                "the cat sat",
+                "a cat",
+                "--model",
+                toy,
+                *OFF,
+                "--kind",
+                *kind,
+                "-o",
+                str(path),
+            )
             assert run("plot", *arguments).output == ""
             picture = path.read_bytes()
             assert picture.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[format])
@@ -60,11 +76,26 @@ class TestPlot:
         wrong = refused("plot", "the cat sat", *options)
         assert wrong.exit_code == 2 and "--window are for --kind head" in wrong.stderr
 
-    def test_saved_weights_are_drawn_without_a_model(self, attention: Attention, tmp_path: Path) -> None:
+    def test_saved_weights_are_drawn_without_a_model(
+        self, attention: Attention, tmp_path: Path
+    ) -> None:
         path, out = tmp_path / "weights.npz", tmp_path / "out.svg"
         path.write_bytes(write_weights(attention.saved()))
         for kind in self.KINDS:
-            assert run("plot", "--weights", str(path), "--unit", "word", "--kind", *kind, "-o", str(out)).output == ""
+            assert (
+                run(
+                    "plot",
+                    "--weights",
+                    str(path),
+                    "--unit",
+                    "word",
+                    "--kind",
+                    *kind,
+                    "-o",
+                    str(out),
+                ).output
+                == ""
+            )
         found = texts(out.read_bytes())
         assert "strawberries" in found and "##berries" not in found
 
@@ -101,7 +132,16 @@ class TestReport:
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
         path = tmp_path / "page.html"
-        arguments = ["report", "--treebank", planted_file(tmp_path), "--model", model, *OFF, "-o", str(path)]
+        arguments = [
+            "report",
+            "--treebank",
+            planted_file(tmp_path),
+            "--model",
+            model,
+            *OFF,
+            "-o",
+            str(path),
+        ]
         done = refused(*arguments, "--sentences", "289")
         assert (done.exit_code, path.exists()) == (1, False)
         assert done.stderr == "attnscan: there is no sentence 289; the treebank has 288 sentences\n"
@@ -110,9 +150,14 @@ class TestReport:
         assert [each["key"] for each in inputs] == ["40", "2", "3"]
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
-        words, path = " ".join(["the cat sat on the mat and the dog ran"] * 6), tmp_path / "page.html"
+        words, path = (
+            " ".join(["the cat sat on the mat and the dog ran"] * 6),
+            tmp_path / "page.html",
+        )
         done = run("report", words, *BUNDLED, *OFF, "--size", "1", "-o", str(path))
-        assert re.search(r"attnscan: the queries and keys of \d+ of 72 heads fit in 1 MB", done.stderr)
+        assert re.search(
+            r"attnscan: the queries and keys of \d+ of 72 heads fit in 1 MB", done.stderr
+        )
         assert path.stat().st_size <= 1_000_000
 
 
@@ -141,7 +186,9 @@ class TestServe:
                 url = process.stdout.readline().strip()  # type: ignore[union-attr]
                 assert self.URL.fullmatch(url) and b"<html" in self.ask(url)
                 assert json.loads(self.ask(url, "answer", body_of(a="the dog sat")))["id"]
-                with socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=self.WAIT):  # idle
+                with socket.create_connection(
+                    ("127.0.0.1", urlsplit(url).port), timeout=self.WAIT
+                ):  # idle
                     process.send_signal(signal.SIGINT)
                     rest, said = process.communicate(timeout=self.WAIT)
             finally:
@@ -153,7 +200,9 @@ class TestServe:
         with attnscan.serve("the cat sat", model="bundled", against="bundled") as server:
             assert self.URL.fullmatch(server.url) and server.titles == ("all-MiniLM-L6-v2",) * 2
             for model in (0, 1):
-                assert json.loads(self.ask(server.url, "answer", body_of(a="a dog", model=model)))["id"]
+                assert json.loads(self.ask(server.url, "answer", body_of(a="a dog", model=model)))[
+                    "id"
+                ]
                 assert b"<html" in self.ask(server.url, f"?model={model}")
         with pytest.raises(httpx2.ConnectError):
             self.ask(server.url)
@@ -165,7 +214,11 @@ class TestServe:
             line = f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n"
             assert (done.exit_code, done.stdout, done.stderr) == (1, "", line)
         done = self.serve("--port", str(port), *BUNDLED)
-        assert (match := self.URL.fullmatch(done.stdout.strip())) and match[1] == str(port) and done.exit_code == 0
+        assert (
+            (match := self.URL.fullmatch(done.stdout.strip()))
+            and match[1] == str(port)
+            and done.exit_code == 0
+        )
 
     def test_a_browser_may_be_opened_and_need_not_be_there(self) -> None:
         with once_served(interrupt):
@@ -173,7 +226,9 @@ class TestServe:
                 with mock.patch("webbrowser.open", return_value=found) as opened:
                     done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
                 opened.assert_called_once_with(done.stdout.strip())
-                assert ("no browser is available: open the address by hand" in done.stderr) is not found
+                assert (
+                    "no browser is available: open the address by hand" in done.stderr
+                ) is not found
 
     @pytest.mark.parametrize("attention", ["cross", "all"])
     def test_alignments_are_of_the_first_pair(self, attention: str, tmp_path: Path) -> None:
@@ -183,7 +238,9 @@ class TestServe:
         kind = {"attention": "cross" if attention == "all" else ""}
         with attnscan.serve("bado fela", "ALEF ODAB", **options) as server:
             for b, is_linked in (("ALEF ODAB", True), ("ALEF", False), (None, False)):
-                answer = json.loads(self.ask(server.url, "answer", body_of(a="bado fela", b=b, **kind)))
+                answer = json.loads(
+                    self.ask(server.url, "answer", body_of(a="bado fela", b=b, **kind))
+                )
                 assert bool(answer["facts"]["gold"]) is is_linked
         links.write_text("0-2")
         with pytest.raises(InputError, match="links no words of"):
@@ -198,6 +255,8 @@ def test_without_a_library_one_line_says_how_to_get_it(
     command: str, library: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    done = refused(command, "A b.", *(("-o", str(tmp_path / "heads.svg")) if command == "plot" else BUNDLED))
+    done = refused(
+        command, "A b.", *(("-o", str(tmp_path / "heads.svg")) if command == "plot" else BUNDLED)
+    )
     line = f"attnscan: {what} {library}, which is not installed; run: pip install 'attnscan[{command}]'\n"
     assert (done.exit_code, done.output) == (1, line)

@@ -18,7 +18,7 @@ from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
 from attnscan.scoring.patterns import PATTERNS
 
-DRAWS = ("--draws", "2")
+N_CONTROL_SETS = ("--draws", "2")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def ablate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     path = tmp_path_factory.mktemp("pairs") / "few.csv"
     rows = [f'"{record.pair.a}","{record.pair.b}"\n' for record in islice(shipped_pairs(), 8)]
     path.write_text("sentence_a,sentence_b\n" + "".join(rows))
-    return "ablate", "--model", "bundled", "--pairs", str(path), *DRAWS
+    return "ablate", "--model", "bundled", "--pairs", str(path), *N_CONTROL_SETS
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,12 @@ def syntax(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     ],
 )
 def test_every_study_is_drawn(
-    command: str, options: list[str], format: str, shown: str, request: pytest.FixtureRequest, tmp_path: Path
+    command: str,
+    options: list[str],
+    format: str,
+    shown: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / f"picture.{format}"
     assert run(*request.getfixturevalue(command), *options, "-o", str(path)).stdout == ""
@@ -76,7 +81,9 @@ def test_every_study_is_drawn(
     assert content.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[format])
     assert shown in (" ".join(texts(content)) if format == "svg" else "")
     if command == "compare":
-        assert {"opacity: 0.25", "opacity: 0.85"} <= set(re.findall(r"opacity: [\d.]+", content.decode()))
+        assert {"opacity: 0.25", "opacity: 0.85"} <= set(
+            re.findall(r"opacity: [\d.]+", content.decode())
+        )
 
 
 class TestAblate:
@@ -87,7 +94,11 @@ class TestAblate:
         assert found["members"]["previous-word"].startswith("0-2") and row["heads"] == 2
         assert row["effect"] == pytest.approx(row["ablated"] - row["control"], abs=2e-6)
         assert found["chosen_by"] == "the 2 most above chance"
-        assert found["choosing_pairs"] + found["measured_pairs"] == 8 == found["signature"]["pairs_read"]
+        assert (
+            found["choosing_pairs"] + found["measured_pairs"]
+            == 8
+            == found["signature"]["pairs_read"]
+        )
         assert row["pairs"] == found["measured_pairs"] > 0
         assert row["controls"] == 2 < found["possible_controls"][row["set"]]
         assert row["p"] == pytest.approx(row["rank"] / 3, abs=1e-6)
@@ -104,7 +115,9 @@ class TestCompare:
     def test_the_screen_answers_in_one_look(self, compare: tuple[str, ...]) -> None:
         text = run(*compare).stdout
         assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
-        assert re.search(r"^0 of \d+ differences survive;", run(*compare, "--least", "1").stdout, re.M)
+        assert re.search(
+            r"^0 of \d+ differences survive;", run(*compare, "--least", "1").stdout, re.M
+        )
         assert len(text.splitlines()) < 36 and "…" not in "".join(text.splitlines()[4:])
         nearest = run(*compare, "--match", "nearest").stdout
         assert "of 8 heads are most like the head of their own place" in nearest
@@ -117,17 +130,25 @@ class TestCompare:
         )
         assert len(rows) == 8
         found = json.loads(run(*compare, "--format", "json").stdout)
-        assert set(found["rank_correlation"]) == {pattern.id for pattern in PATTERNS} - {"predictive"}
+        assert set(found["rank_correlation"]) == {pattern.id for pattern in PATTERNS} - {
+            "predictive"
+        }
         assert len(found["heads"]) == 8 * 6
 
     def test_some_heads_head_by_head(self, compare: tuple[str, ...]) -> None:
         lines = run(*compare, "--top", "1").stdout.splitlines()
         at = lines.index("Head by head; bold: the difference survives")
         assert lines[at + 1].split() == ["pattern", "head", "A", "B", "B", "−", "A", "±", "se"]
-        assert lines[at + 8] == "" and [line.split()[0] for line in lines[at + 2 : at + 8]] == list("NPIXDB")
+        assert lines[at + 8] == "" and [line.split()[0] for line in lines[at + 2 : at + 8]] == list(
+            "NPIXDB"
+        )
         delimiter = (*compare, "-p", "delimiter", "--csv")
         header, *rows = run(*delimiter).stdout.splitlines()
-        assert run(*delimiter, "--heads", "1-2,0-1").stdout.splitlines() == [header, rows[6], rows[1]]
+        assert run(*delimiter, "--heads", "1-2,0-1").stdout.splitlines() == [
+            header,
+            rows[6],
+            rows[1],
+        ]
         greatest = max(rows, key=lambda row: abs(float(row.split(",")[9])))
         assert run(*delimiter, "--top", "1").stdout.splitlines() == [header, greatest]
         done = CliRunner().invoke(app, [*compare, "--heads", "9-9"])
@@ -140,17 +161,27 @@ class TestSimilar:
         text = run(*similar, "--within", "0.2", "--special", "in").stdout
         assert "1 group within 0.2 nats" in text and "The closest two" in text
         lines = run(*similar, "--heads", "0-2", "--nearest", "2").stdout.splitlines()
-        at = next(at for at, line in enumerate(lines) if line.split() == ["head", "nearest", "divergence", "±", "se"])
+        at = next(
+            at
+            for at, line in enumerate(lines)
+            if line.split() == ["head", "nearest", "divergence", "±", "se"]
+        )
         assert [line.split()[0] for line in lines[at + 1 : at + 3]] == ["0-2", "0-2"]
 
     def test_rows_of_heads_and_the_matrix(self, similar: tuple[str, ...]) -> None:
         """Of some heads, in the order they are named in, and as among all."""
         header, *rows = run(*similar, "--csv", "--nearest", "1").stdout.splitlines()
-        assert header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1,label_stays" and len(rows) == 72
+        assert (
+            header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1,label_stays"
+            and len(rows) == 72
+        )
         some = run(*similar, "--csv", "--nearest", "1", "--heads", "1-8,0-2").stdout.splitlines()
         assert some == [header, rows[12 + 8], rows[2]]
         header, *rows = run(*similar, "--csv", "--matrix").stdout.splitlines()
-        assert run(*similar, "--csv", "--matrix", "--heads", "layer:5").stdout.splitlines() == [header, *rows[-12:]]
+        assert run(*similar, "--csv", "--matrix", "--heads", "layer:5").stdout.splitlines() == [
+            header,
+            *rows[-12:],
+        ]
         found = json.loads(run(*similar, "--matrix", "--format", "json").stdout)
         names = [f"{layer}-{head}" for layer in range(6) for head in range(12)]
         matrix = np.array([[row[name] for name in names] for row in found["heads"]])
@@ -169,12 +200,19 @@ class TestSyntax:
         assert any(line.split()[:3] == ["0", "F", "·"] for line in lines)
         text = " ".join(" ".join(lines).split())
         assert "1 head follows a relation" in text and "F function word" in text
-        assert "A small p is little by itself: " in text and "guidelines decide what is a head." in text
+        assert (
+            "A small p is little by itself: " in text
+            and "guidelines decide what is a head." in text
+        )
         assert "no numbers" not in text
 
     def test_one_relation_and_all_rows(self, syntax: tuple[str, ...]) -> None:
         lines = run(*syntax, "--relation", "det", "--held", syntax[2]).stdout.splitlines()
-        assert "det → head" in lines and "head → det" in lines and sum(line.startswith("0-0 ") for line in lines) == 2
+        assert (
+            "det → head" in lines
+            and "head → det" in lines
+            and sum(line.startswith("0-0 ") for line in lines) == 2
+        )
         assert "in the second treebank, too" in " ".join(lines)
         assert run(*syntax, "--all").stdout.count("±") == 12
 
@@ -185,7 +223,9 @@ class TestSyntax:
             "rule_accuracy,gain,se,p_holm,holds,held_gain,held_p_holm,held_holds,stated,syntax_label,"
             "syntax_statement,letter,uuas,chain_uuas"
         )
-        document = json.loads(run(*syntax, "--relation", "det", "--heads", "0-0", "-f", "json").stdout)
+        document = json.loads(
+            run(*syntax, "--relation", "det", "--heads", "0-0", "-f", "json").stdout
+        )
         assert document["signature"]["pairs_read"] == 288 and document["words_without_token"] == 0
         assert [row["direction"] for row in document["heads"]] == ["dep->head", "head->dep"]
 

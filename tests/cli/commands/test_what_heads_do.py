@@ -34,7 +34,11 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pairs(tmp_path: Path) -> str:
     path = tmp_path / "pairs.tsv"
-    sentences = ["The cat sat on the mat.", "A dog ran to the store.", "I went home, and you did not."]
+    sentences = [
+        "The cat sat on the mat.",
+        "A dog ran to the store.",
+        "I went home, and you did not.",
+    ]
     rows = [f"{a}\t{b}" for a in sentences for b in sentences]
     path.write_text("sentence_a\tsentence_b\n" + "\n".join(rows) + "\n")
     return str(path)
@@ -62,20 +66,34 @@ class TestClassify:
 
     def test_chosen_patterns_rank_the_rows_and_top_cuts_them(self) -> None:
         whole = table("classify", *ONE, *OFF)
-        assert len(whole) == 72 and whole["predictive"].isna().all() and whole["delimiter"].notna().all()
-        chosen = table("classify", *ONE, *OFF, "--pattern", "delimiter", "-p", "next-word", "--top", "5")
+        assert (
+            len(whole) == 72
+            and whole["predictive"].isna().all()
+            and whole["delimiter"].notna().all()
+        )
+        chosen = table(
+            "classify", *ONE, *OFF, "--pattern", "delimiter", "-p", "next-word", "--top", "5"
+        )
         assert chosen.columns[9:].tolist() == ["delimiter", "next-word", "entropy"]
-        assert chosen["delimiter"].tolist() == whole["delimiter"].sort_values(ascending=False)[:5].tolist()
+        assert (
+            chosen["delimiter"].tolist()
+            == whole["delimiter"].sort_values(ascending=False)[:5].tolist()
+        )
 
 
 @pytest.mark.parametrize("command", ["classify", "heads"])
-def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(command: str, place: Path) -> None:
+def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(
+    command: str, place: Path
+) -> None:
     save_toy_bert(place / "toy", 1, 3, {(0, 1): "previous-word"})
     (place / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
     inputs = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
     part = (command, *inputs, "--model", "./toy", *OFF, "-p", "cross-sentence")
     screen = run(*part).stdout
-    assert re.search(r"no word of (this input|these pairs) is eligible", screen) and "Next:" not in screen
+    assert (
+        re.search(r"no word of (this input|these pairs) is eligible", screen)
+        and "Next:" not in screen
+    )
     assert table(*part)["head"].tolist() == [0, 1, 2] and len(table(*part, "--top", "2")) == 0
     if command == "classify":
         assert table(*part, "-p", "previous-word")["head"][0] == 1
@@ -95,7 +113,10 @@ class TestHeads:
     @pytest.mark.usefixtures("few")
     def test_a_list_of_the_best_heads_is_as_long_as_asked_for(self) -> None:
         text = run(*HEADS, "--pattern", "next-word", "--top", "3").stdout
-        assert len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3 and "3 of 72 heads; --top 72 for all." in text
+        assert (
+            len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3
+            and "3 of 72 heads; --top 72 for all." in text
+        )
 
     @pytest.mark.usefixtures("few", "each_run_once")
     def test_a_row_a_head_with_labels_or_the_best_of_each_pattern(self) -> None:
@@ -103,11 +124,19 @@ class TestHeads:
         rows = table(*quick)
         assert rows.columns.tolist() == COLUMNS.split(",") and len(rows) == 72
         assert rows["label_stays"].min() >= 0 and rows["label_stays"].max() == 1
-        assert rows.loc[2, ["label", "among_words", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
+        assert rows.loc[2, ["label", "among_words", "label_stays"]].tolist() == [
+            "previous-word",
+            "previous-word",
+            1,
+        ]
         best = table(*quick, "--best").pivot(index=["layer", "head"], columns="pattern")
         np.testing.assert_array_equal(rows[IDS].to_numpy(), best["score"][IDS].to_numpy())
         lists = run(*quick, "--best").stdout
-        assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "layers down" not in lists
+        assert (
+            "95 % interval" in lists
+            and "5 of 72 heads; --top 72 for all." in lists
+            and "layers down" not in lists
+        )
         strict = table(*quick, "--threshold", "0.9")
         assert strict["among_words"].isin(IDS).sum() < rows["among_words"].isin(IDS).sum()
 
@@ -115,9 +144,15 @@ class TestHeads:
     def test_of_how_many_words_predictive_was_measured_is_told(self) -> None:
         options = ("--predictive-pairs", "3", "--predictive-words", "4")
         result = run(*HEADS, "--no-related", "-p", "predictive", *options, "--csv")
-        assert re.search(r"predictive was measured on \d+ words of 3 pairs; --predictive-pairs N asks", result.stderr)
+        assert re.search(
+            r"predictive was measured on \d+ words of 3 pairs; --predictive-pairs N asks",
+            result.stderr,
+        )
         none = run(*HEADS, "--no-related", "--csv")  # so few pairs pay for none of theirs
-        assert "predictive was not measured: asking about a pair takes longer than all else" in none.stderr
+        assert (
+            "predictive was not measured: asking about a pair takes longer than all else"
+            in none.stderr
+        )
 
     def test_pairs_from_standard_input_and_bad_records(self, toy: str) -> None:
         options = ["heads", "--model", toy, "-p", "next-word", "--csv", "--pairs", "-"]
@@ -136,35 +171,67 @@ class TestProfile:
         assert len(re.findall(r"^\d+-\d+ ", lines, re.MULTILINE)) == 72
         assert re.search(r"^0-2 +previous 0\.8\d .*\| special tokens 0\.\d\d", lines, re.MULTILINE)
         screen = run("profile", "--pairs", pairs, *BUNDLED, "--heads", "1-8").stdout
-        assert re.findall(r"^([a-z0-9-]+) +[01]\.\d{3} ", screen, re.MULTILINE) == [*WORD_CLASSES, *SPECIAL_CLASSES]
+        assert re.findall(r"^([a-z0-9-]+) +[01]\.\d{3} ", screen, re.MULTILINE) == [
+            *WORD_CLASSES,
+            *SPECIAL_CLASSES,
+        ]
 
     def test_a_row_for_each_class_of_each_head(self, pairs: str) -> None:
         rows = table("profile", "--pairs", pairs, *BUNDLED)
-        assert rows.columns.tolist() == ["model", "layer", "head", "name", "class", "share", "se", "chance", "average"]
+        assert rows.columns.tolist() == [
+            "model",
+            "layer",
+            "head",
+            "name",
+            "class",
+            "share",
+            "se",
+            "chance",
+            "average",
+        ]
         assert rows["class"].tolist() == [*WORD_CLASSES, *SPECIAL_CLASSES] * 72
         assert rows["name"].iloc[0] == "L0H0" and rows["se"].notna().all()
-        among_words = rows[rows["class"].isin(WORD_CLASSES)].groupby("name")[["share", "chance"]].sum()
+        among_words = (
+            rows[rows["class"].isin(WORD_CLASSES)].groupby("name")[["share", "chance"]].sum()
+        )
         assert np.allclose(among_words, 1, atol=2e-5)
         means = rows.groupby("class")["share"].mean()
         assert np.allclose(rows["average"], rows["class"].map(means), atol=2e-6)
         largest = rows.sort_values("share").groupby("name").tail(1).set_index("name")["class"]
         assert (largest["L0H2"], largest["L1H8"]) == ("previous", "next")
         of_one_input = table("profile", *ONE, "--heads", "0-2", "--top", "2")
-        assert len(of_one_input) == 2 and of_one_input["se"].isna().all() and of_one_input["class"][0] == "previous"
+        assert (
+            len(of_one_input) == 2
+            and of_one_input["se"].isna().all()
+            and of_one_input["class"][0] == "previous"
+        )
 
     def test_a_pattern_of_ones_own_stands_beside_the_classes(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.py"
-        path.write_text("def two_back(batch):\n    return (batch.offset == -2) & batch.same_sentence\n")
+        path.write_text(
+            "def two_back(batch):\n    return (batch.offset == -2) & batch.same_sentence\n"
+        )
         rows = table("profile", *ONE, "--pattern", f"{path}:two_back", "--heads", "0-2")
         shares = rows.set_index("class")["share"]
         assert shares.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
-        assert shares[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5) and 0 < shares["two-back"] < 1
+        assert (
+            shares[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5)
+            and 0 < shares["two-back"] < 1
+        )
         assert "is for patterns of your own" in misuse("profile", *ONE, "--pattern", "next-word")
 
 
 def test_predictive_prints_which_words_predict_which() -> None:
     rows = table("predictive", *ONE)
-    assert rows.columns.tolist() == ["model", "query", "query_token", "key", "key_token", "help", "target"]
+    assert rows.columns.tolist() == [
+        "model",
+        "query",
+        "query_token",
+        "key",
+        "key_token",
+        "help",
+        "target",
+    ]
     assert len(rows) == 13 * 15  # words that are asked about x other words
     best = rows.loc[rows["query_token"] == "straw"].sort_values("help").iloc[-1]
     assert (best["key_token"], best["target"]) == ("##berries", 1)
@@ -177,6 +244,14 @@ def test_saved_weights_come_back_as_the_same_tables(tmp_path: Path) -> None:
         assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
         assert arrays["attention"].shape == (6, 12, 19, 19)
     assert set(table("classify", "--weights", str(path))["model"]) == {"weights.npz"}
-    for command, unrelated in ((["profile"], ["--no-related"]), (["show", "0-2", "--to-sentence", "B"], [])):
-        by_model, by_file = table(*command, *ONE, *unrelated), table(*command, "--weights", str(path))
-        pd.testing.assert_frame_equal(by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6)
+    for command, unrelated in (
+        (["profile"], ["--no-related"]),
+        (["show", "0-2", "--to-sentence", "B"], []),
+    ):
+        by_model, by_file = (
+            table(*command, *ONE, *unrelated),
+            table(*command, "--weights", str(path)),
+        )
+        pd.testing.assert_frame_equal(
+            by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6
+        )

@@ -35,12 +35,16 @@ from hostile.runs import save_tiny_model
 OLDER = b"of an earlier run"
 TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet", "xlsx")
 PICTURES = ("svg", "png", "pdf")
-SCAN = "heads --model model --pairs pairs.csv --no-related --best --predictive off --batch-tokens 400"
+SCAN = (
+    "heads --model model --pairs pairs.csv --no-related --best --predictive off --batch-tokens 400"
+)
 _FORKS = multiprocessing.get_context("fork")
 
 
 def run(
-    arguments: Sequence[str], signals: Sequence[tuple[float, int]] = (), largest_file: int | None = None
+    arguments: Sequence[str],
+    signals: Sequence[tuple[float, int]] = (),
+    largest_file: int | None = None,
 ) -> tuple[int, str]:
     """Run a command with signals, each so many seconds after the command has begun or after the signal before.
 
@@ -54,7 +58,9 @@ def run(
     begun.wait()  # however long a busy machine takes to get there
     for seconds, number in signals:
         time.sleep(seconds)
-        os.kill(int(process.pid or 0), number)  # it is not waited for yet, and so its number is not another's
+        os.kill(
+            int(process.pid or 0), number
+        )  # it is not waited for yet, and so its number is not another's
     process.join()
     text = errors.read_text(encoding="utf-8")
     errors.unlink()
@@ -62,7 +68,9 @@ def run(
     return int(process.exitcode or 0), text
 
 
-def _run_here(arguments: Sequence[str], largest_file: int | None, errors: Path, begins: Callable[[], None]) -> None:
+def _run_here(
+    arguments: Sequence[str], largest_file: int | None, errors: Path, begins: Callable[[], None]
+) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(os.open(errors, os.O_WRONLY), sys.stderr.fileno())
     ranking._SAVE_EVERY = 0.0  # a state after every window, and small windows
@@ -84,14 +92,21 @@ def kills(count: int) -> Iterator[bool]:
     expected, seconds = table.read_bytes(), time.monotonic() - began
     for seed in range(count):
         draw = random.Random(seed)
-        kill, request = ([(draw.uniform(0.05, seconds), number)] for number in (signal.SIGKILL, signal.SIGTERM))
-        interrupts = [(draw.uniform(0.05, seconds), signal.SIGINT), (draw.choice((0.0, 0.002, 0.02)), signal.SIGINT)]
+        kill, request = (
+            [(draw.uniform(0.05, seconds), number)] for number in (signal.SIGKILL, signal.SIGTERM)
+        )
+        interrupts = [
+            (draw.uniform(0.05, seconds), signal.SIGINT),
+            (draw.choice((0.0, 0.002, 0.02)), signal.SIGINT),
+        ]
         for signals, code in ((kill, -signal.SIGKILL), (request, 143), (interrupts, 130)):
             for path in {*Path().iterdir()} - before:
                 path.unlink()
             ended, _ = run(command, signals)
             assert ended in (code, 0), ended
-            assert signals == kill or {*Path().iterdir()} <= {*before, kept, table}, "a file that is not whole"
+            assert signals == kill or {*Path().iterdir()} <= {*before, kept, table}, (
+                "a file that is not whole"
+            )
             assert not table.exists() or table.read_bytes() == expected, "a table that is not whole"
             table.unlink(missing_ok=True)
             assert run(command)[0] == 0
@@ -112,12 +127,19 @@ def writers() -> Iterator[Writer]:
     """All of them. A test holds this list to the commands and to the formats that there are."""
     formats: dict[str, tuple[str, ...]] = {"report": ("html",), "plot": PICTURES, "serve": ()}
     formats |= dict.fromkeys(("ablate", "similar", "compare"), (*TABLES, *PICTURES))
-    commands = {name: (name, *(line[: line.index("-o")] if "-o" in line else line)) for name, line in lines().items()}
+    commands = {
+        name: (name, *(line[: line.index("-o")] if "-o" in line else line))
+        for name, line in lines().items()
+    }
     for name, arguments in commands.items():
         for suffix in formats.get(name, TABLES):
             yield Writer(arguments, "-o", f"result.{suffix}")
     yield Writer(commands["classify"], "--save-weights", "result.npz")
-    for option, suffix in {"--signature": "json", "--per-pair": "parquet", "--state": "state"}.items():
+    for option, suffix in {
+        "--signature": "json",
+        "--per-pair": "parquet",
+        "--state": "state",
+    }.items():
         yield Writer(commands["heads"], option, f"result.{suffix}")
 
 
@@ -129,10 +151,14 @@ def full_disks(every: int) -> Iterator[bool]:
         for path in directory.iterdir():
             path.unlink()
         path = directory / writer.name
-        if writer.option != "--state":  # which is read before it is written, and what is there would be refused
+        if (
+            writer.option != "--state"
+        ):  # which is read before it is written, and what is there would be refused
             path.write_bytes(OLDER)
         before = {path.name: path.read_bytes() for path in directory.iterdir()}
-        limit = draw.randrange(200, 3000)  # standard error is a file as well, and its one line must fit
+        limit = draw.randrange(
+            200, 3000
+        )  # standard error is a file as well, and its one line must fit
         ended, text = run([*writer.arguments, writer.option, str(path)], largest_file=limit)
         after = {path.name: path.read_bytes() for path in directory.iterdir()}
         if ended:
@@ -150,7 +176,9 @@ if __name__ == "__main__":
     kind, number = sys.argv[1], int(sys.argv[2])
     os.chdir(sys.argv[3])
     planted_file(Path(), "trees.conllu")
-    saving = _FORKS.Process(target=save_tiny_model, args=(Path("model"),))  # a fork, since it runs torch
+    saving = _FORKS.Process(
+        target=save_tiny_model, args=(Path("model"),)
+    )  # a fork, since it runs torch
     saving.start()
     saving.join()
     records = list(islice(cycle(shipped_pairs()), 100 if kind == "kills" else 12))

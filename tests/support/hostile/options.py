@@ -17,7 +17,19 @@ from treebanks import planted_file
 from hostile.runs import check, run, served_for_a_moment
 
 NUMBERS = ("0", "-1", "1.5", str(2**63), "nan", "inf", "1e308")
-TEXTS = ("", "x", "x" * 5000, "a\nb", "\x1b]0;mine\x07", "\ud800", "--", ",", "=1+1", "[bold]", "no.py:f")
+TEXTS = (
+    "",
+    "x",
+    "x" * 5000,
+    "a\nb",
+    "\x1b]0;mine\x07",
+    "\ud800",
+    "--",
+    ",",
+    "=1+1",
+    "[bold]",
+    "no.py:f",
+)
 PLACES = (*TEXTS, "no/such", ".", "/dev/null", "/dev/full", "file/x", "x" * 300 + ".csv")
 OF_PAIRS = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
 """Options that commands of one input take for many pairs."""
@@ -25,7 +37,9 @@ OF_PAIRS = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pai
 
 def prepared(directory: Path, model: Path) -> None:
     """The files that the commands' lines name, in a directory to run them in."""
-    (directory / "pairs.csv").write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
+    (directory / "pairs.csv").write_text(
+        "sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n"
+    )
     planted_file(directory, "trees.conllu")
     (directory / "file").write_text("a file")
     (directory / "model").symlink_to(model)
@@ -95,7 +109,12 @@ def trials(directory: Path) -> Iterator[Callable[[], bool]]:
             else:  # the last one given counts, but some may be repeated
                 name = "-o" if option == "--output" else option
                 at = line.index(name) if name in line else len(line)
-                arguments = [*line[:at], *line[at + 2 :], option, *([] if value is None else [value])]
+                arguments = [
+                    *line[:at],
+                    *line[at + 2 :],
+                    option,
+                    *([] if value is None else [value]),
+                ]
             yield partial(_ran, directory, command, arguments)
 
 
@@ -106,6 +125,10 @@ def _ran(directory: Path, command: str, arguments: list[Any]) -> bool:
         result = run(command, *arguments)
     for path in set(directory.iterdir()) - before:
         path.unlink()
-    messages = [each for each in warned if not issubclass(each.category, DeprecationWarning | ResourceWarning)]
+    messages = [
+        each
+        for each in warned
+        if not issubclass(each.category, DeprecationWarning | ResourceWarning)
+    ]
     assert not messages, [str(each.message) for each in messages]
     return check(result)

@@ -29,8 +29,15 @@ def save_tiny_model(directory: Path) -> Path:
     """A random BERT that reads any text byte by byte."""
     tokenizer = byte_level()
     torch.manual_seed(0)
-    sizes = {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "hidden_size": 8, "intermediate_size": 8}
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=POSITIONS, pad_token_id=0, **sizes)
+    sizes = {
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+    }
+    config = BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=POSITIONS, pad_token_id=0, **sizes
+    )
     BertModel(config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
@@ -99,7 +106,9 @@ def check(result: Result) -> bool:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise AssertionError("a traceback") from result.exception
     assert result.exit_code in (0, 1, 2), result.exit_code
-    assert readable(result.stdout) and readable(result.stderr), f"what a terminal obeys: {result.output!r}"
+    assert readable(result.stdout) and readable(result.stderr), (
+        f"what a terminal obeys: {result.output!r}"
+    )
     lines = result.stderr.splitlines()
     if result.exit_code == 1:
         *notes, last = lines
@@ -109,5 +118,7 @@ def check(result: Result) -> bool:
         assert result.stdout == "" or last.startswith("attnscan: cannot write "), result.stdout
     if result.exit_code == 2:
         (line,) = lines
-        assert line.startswith("attnscan: ") and line.endswith(" --help)") and result.stdout == "", result.stderr
+        assert (
+            line.startswith("attnscan: ") and line.endswith(" --help)") and result.stdout == ""
+        ), result.stderr
     return result.exit_code == 0

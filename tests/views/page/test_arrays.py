@@ -28,7 +28,9 @@ READINGS: dict[str, tuple[By, Special]] = {
 
 class TestArrays:
     @pytest.mark.parametrize("steps", WEIGHT_STEPS)
-    def test_numbers_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_numbers_are_as_near_as_the_page_says(
+        self, steps: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("attnscan.views.page.arrays.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
@@ -37,21 +39,36 @@ class TestArrays:
         words = np.array(attention.sentence) >= 0
         for head in order:
             weights, norms = attention.weights[head], attention.norms[head]
-            assert 0 < np.abs(elements.numbers("weight", head) - weights).max() <= 0.5 / steps + 1e-5
+            assert (
+                0 < np.abs(elements.numbers("weight", head) - weights).max() <= 0.5 / steps + 1e-5
+            )
             for name, of_keys in (("carried", norms), ("carried-words", norms * words)):
                 true = _by_hand(weights, of_keys)
                 assert np.abs(elements.numbers(name, head) - true).max() <= 0.5 / steps + 1e-5
         near = at_most(0.5 / steps + 0.5 / 65535)
-        assert f"shares of what heads carry are rounded to within {near}" in elements.text["rounding"]
-        assert f"rounded to within {near}" in Elements(page(made_up(2, 3, 30, sharp=2)[0]).html).text["rounding"]
+        assert (
+            f"shares of what heads carry are rounded to within {near}" in elements.text["rounding"]
+        )
+        assert (
+            f"rounded to within {near}"
+            in Elements(page(made_up(2, 3, 30, sharp=2)[0]).html).text["rounding"]
+        )
 
-    def test_weights_among_words_are_exact_where_a_head_leaves_next_to_nothing_to_words(self) -> None:
+    def test_weights_among_words_are_exact_where_a_head_leaves_next_to_nothing_to_words(
+        self,
+    ) -> None:
         result, attention = made_up(1, 2, 12)
-        parked = attention.weights * np.where(np.array(attention.sentence) >= 0, 1e-4, 1).astype(np.float32)
+        parked = attention.weights * np.where(np.array(attention.sentence) >= 0, 1e-4, 1).astype(
+            np.float32
+        )
         parked /= parked.sum(-1, keepdims=True)
         parked[0, 1, 3] = np.eye(12)[0]  # nothing at all
-        elements = Elements(page(replace(result, attention=replace(attention, weights=parked))).html)
-        among = attention.weights[0, :, :, 1:-1] / attention.weights[0, :, :, 1:-1].sum(-1, keepdims=True)
+        elements = Elements(
+            page(replace(result, attention=replace(attention, weights=parked))).html
+        )
+        among = attention.weights[0, :, :, 1:-1] / attention.weights[0, :, :, 1:-1].sum(
+            -1, keepdims=True
+        )
         among[1, 3] = 0
         for head in (0, 1):
             found = elements.numbers("weight-words", (0, head))
@@ -74,7 +91,9 @@ class TestArrays:
     @pytest.mark.parametrize("room", [None, 21_000])
     def test_logits_are_as_near_as_the_page_says(self, room: int | None) -> None:
         result, attention = made_up(2, 3, 30, sharp=2)
-        frame = len(page(made_up(1, 1, 3)[0]).html.encode())  # what all pages take, scripts foremost
+        frame = len(
+            page(made_up(1, 1, 3)[0]).html.encode()
+        )  # what all pages take, scripts foremost
         size = None if room is None else frame + room
         elements = Elements(page(result, PageOptions(size=size)).html)
         errors = []
@@ -83,16 +102,24 @@ class TestArrays:
             assert attention.query is not None and attention.key is not None
             true = attention.query[head].astype(float) @ attention.key[head].astype(float).T
             errors.append(np.abs(query @ key.T - true).max() * attention.scaling[head[0]])
-        said = [float(text.split(",")[0]) for name, text in elements.text.items() if name.startswith("neurons-")]
+        said = [
+            float(text.split(",")[0])
+            for name, text in elements.text.items()
+            if name.startswith("neurons-")
+        ]
         assert errors and errors == pytest.approx(said)
         assert f"off by {at_most(max(errors))} at most" in elements.text["rounding"]
 
-    @pytest.mark.parametrize("sharp", [2, *(pytest.param(sharp, marks=pytest.mark.long) for sharp in (0.01, 0.5, 10))])
+    @pytest.mark.parametrize(
+        "sharp", [2, *(pytest.param(sharp, marks=pytest.mark.long) for sharp in (0.01, 0.5, 10))]
+    )
     def test_144_heads_at_128_tokens_take_at_most_two_megabytes(self, sharp: float) -> None:
         made = page(carrying(made_up(12, 12, 128, neurons=64, sharp=sharp)[0])[0])
         assert len(made.html.encode()) <= SIZE == 2_000_000
         elements = Elements(made.html)
-        assert len(elements.carried("weights")) == 144 or any("weights" in note for note in made.notes)
+        assert len(elements.carried("weights")) == 144 or any(
+            "weights" in note for note in made.notes
+        )
         assert len(elements.carried("neurons")) >= 20
         assert elements.carried("carried") == elements.carried("weights")
         assert {len(rows) for rows in elements.facts["rows"].values()} == {144}
@@ -114,12 +141,18 @@ class TestArrays:
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
         elements = Elements(page(small[0], PageOptions(heads=(Head(2, 3), Head(0, 1)))).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
-        assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNot"]["weights"]
+        assert (
+            elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNot"]["weights"]
+        )
 
     @pytest.mark.parametrize(
         ("read_by", "carried", "neurons"),
         [
-            ("file", "saved weights do not hold what heads carry", "saved weights hold no queries and keys"),
+            (
+                "file",
+                "saved weights do not hold what heads carry",
+                "saved weights hold no queries and keys",
+            ),
             (
                 "watch",
                 "what heads of this architecture carry cannot be computed",
@@ -139,16 +172,23 @@ class TestArrays:
         assert f"What heads carry is not on this page: {carried}." in text
         assert f"There is no neuron view: {neurons}." in text
         assert elements.carried("carried") == elements.carried("neurons") == []
-        assert list(facts["titles"]) == ["weight", "weight-words"] and facts["usual"] == "weight-words"
+        assert (
+            list(facts["titles"]) == ["weight", "weight-words"] and facts["usual"] == "weight-words"
+        )
         assert "thumbnails-of-carried" not in elements.text
         without = Elements(page(result, PageOptions(neurons=False)).html)
-        assert without.carried("neurons") == [] and "--no-neurons" in without.facts["whyNot"]["neurons"]
+        assert (
+            without.carried("neurons") == []
+            and "--no-neurons" in without.facts["whyNot"]["neurons"]
+        )
 
     def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
         result, attention = small
         band = np.abs(np.subtract.outer(np.arange(10), np.arange(10))) < 3
         visible = np.stack([band, np.ones_like(band), band])
-        elements = Elements(page(replace(result, attention=replace(attention, visible=visible))).html)
+        elements = Elements(
+            page(replace(result, attention=replace(attention, visible=visible))).html
+        )
         assert elements.facts["maskOfLayer"] == [0, 1, 0]
         assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), band)
         elements = Elements(page(result).html)
@@ -167,20 +207,30 @@ class TestArrays:
 
     def test_a_passage_is_shown_with_its_shares_of_the_whole_input(self) -> None:
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
-        attention, passage = replace(attention, unit=tuple(range(30))), Chosen(attention.grid, tuple(range(10, 25)))
+        attention, passage = (
+            replace(attention, unit=tuple(range(30))),
+            Chosen(attention.grid, tuple(range(10, 25))),
+        )
         part = replace(result, attention=attention.only(passage), related=((1, 12), (12, 14)))
         elements = Elements(page(part).html)
-        assert elements.facts["tokens"] == list(attention.tokens[10:25]) and elements.facts["related"] == [[2, 4]]
+        assert elements.facts["tokens"] == list(attention.tokens[10:25]) and elements.facts[
+            "related"
+        ] == [[2, 4]]
         assert "tokens 10 to 24 of 30" in html.unescape(page(part).html)
         words = np.array(attention.sentence) >= 0
         for head in ((0, 0), (1, 2)):
             weights, norms = attention.weights[head], attention.norms[head]
-            expected = {"weight": weights, "weight-words": weights * words / (weights * words).sum(-1, keepdims=True)}
+            expected = {
+                "weight": weights,
+                "weight-words": weights * words / (weights * words).sum(-1, keepdims=True),
+            }
             expected["carried"] = _by_hand(weights, norms)
             expected["carried-words"] = _by_hand(weights, norms * words)
             for name, true in expected.items():
                 assert np.abs(elements.numbers(name, head) - true[10:25, 10:25]).max() < 1e-4
-            assert expected["weight-words"][10:25, 10:25].sum(-1).min() < 0.5  # a control: the rest is outside
+            assert (
+                expected["weight-words"][10:25, 10:25].sum(-1).min() < 0.5
+            )  # a control: the rest is outside
         with pytest.raises(SelectionError, match=r"3,000 tokens are too many .* at most 2,048"):
             check_drawn(3000)
         with pytest.raises(OptionError, match="of some heads alone"):
@@ -193,28 +243,41 @@ class TestArrays:
         elements = Elements(page(replace(result, attention=padded)).html)
         assert len(elements.steps_of("carried-0-0")) == 9 * 9
         assert len(elements.facts["tokens"]) == 8
-        assert np.abs(elements.numbers("weight", (0, 0)) - attention.weights[0, 0, :8, :8]).max() < 1e-4
+        assert (
+            np.abs(elements.numbers("weight", (0, 0)) - attention.weights[0, 0, :8, :8]).max()
+            < 1e-4
+        )
 
 
 @pytest.mark.parametrize("by", ["weight", "carried"])
-def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(small: tuple, by: By) -> None:
+def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(
+    small: tuple, by: By
+) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result.with_reading(by)).html).facts
     for name, (of_by, special) in READINGS.items():
         scores = result.with_reading(of_by, special)
         labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
         columns, *rows = csv.reader(io.StringIO(render(scores.to_frame(), "csv").decode()))
-        assert facts["columns"] == [*columns, "output"] and [row[:-1] for row in facts["rows"][name]] == rows
+        assert (
+            facts["columns"] == [*columns, "output"]
+            and [row[:-1] for row in facts["rows"][name]] == rows
+        )
         assert [(kind, share) for kind, share, _ in facts["profiles"][name][0]] == [
             (kind, pytest.approx(share, abs=1e-5)) for kind, share in shares
         ]
         assert facts["unsure"][name] == labels.unsure.ravel().astype(int).tolist()
         assert facts["rests"][name] == labels.rests.ravel().astype(int).tolist()
         chance = np.broadcast_to(scores.table.chance, (3, 4, len(facts["patterns"])))
-        np.testing.assert_allclose(np.array(facts["chance"][name], float), chance.reshape(12, -1), atol=1e-5)
+        np.testing.assert_allclose(
+            np.array(facts["chance"][name], float), chance.reshape(12, -1), atol=1e-5
+        )
     assert any(any(unsure) for unsure in facts["unsure"].values())
     usual = f"{by}-words"
-    assert list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual] and facts["usual"] == usual
+    assert (
+        list(facts["titles"]) == [*(name for name in READINGS if name != usual), usual]
+        and facts["usual"] == usual
+    )
 
 
 def _by_hand(weights: np.ndarray, norms: np.ndarray) -> np.ndarray:

@@ -28,19 +28,29 @@ def read(toy: str, tmp_path_factory: pytest.TempPathFactory) -> TreesRead:
     return read_trees(trees, "30,1,288", {"model": toy, "predictive": "off"})
 
 
-def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(read: TreesRead) -> None:
+def test_it_holds_every_sentence_with_its_tree_and_what_heads_follow_in_all(
+    read: TreesRead,
+) -> None:
     whole = Elements(trees_page(read, PageOptions()).html)
     inputs, treebank = whole.data["inputs"], whole.data["treebank"]
     assert [each["key"] for each in inputs] == ["30", "1", "288"]
     last = inputs[2]["tree"]
     assert " ".join(last["words"]) == "a straw straw store bought ran ." == last["text"]
-    assert last["heads"].count(None) == 1 and last["relations"][0] == "det" and last["wordOf"][:2] == [-1, 0]
+    assert (
+        last["heads"].count(None) == 1
+        and last["relations"][0] == "det"
+        and last["wordOf"][:2] == [-1, 0]
+    )
     words = len(last["words"])
     most = whole.steps_of("2:most-weight").reshape(2, 3, words)
     assert most[0, 0, 0] == last["heads"][0] + 1  # 0-0 attends from an article to its noun
     assert most[0, 1].tolist()[1:] == list(range(1, words))  # 0-1 to the word before
-    assert treebank["heads"][0].startswith("determiner → its noun; det dep → head right for 1.00, the rule '")
-    assert treebank["heads"][1] == "no relation beyond fixed rules" and treebank["of"].startswith("288 sentences, by")
+    assert treebank["heads"][0].startswith(
+        "determiner → its noun; det dep → head right for 1.00, the rule '"
+    )
+    assert treebank["heads"][1] == "no relation beyond fixed rules" and treebank["of"].startswith(
+        "288 sentences, by"
+    )
     assert {"tables", "1:tables", "2:weights-0-0", "1:carried-1-2"} <= set(whole.text)
 
 
@@ -53,23 +63,33 @@ def test_it_keeps_its_size_and_says_what_has_no_room(read: TreesRead) -> None:
     tiny = trees_page(read, PageOptions(size=1000))
     assert any("of 18 heads fit in 0.001 MB" in note for note in tiny.notes)
     assert any("3 inputs do not fit in 0.001 MB: the page takes" in note for note in tiny.notes)
-    assert "2:weights-0-0" not in Elements(tiny.html).text and "2:tables" in Elements(tiny.html).text
+    assert (
+        "2:weights-0-0" not in Elements(tiny.html).text and "2:tables" in Elements(tiny.html).text
+    )
     some = Elements(trees_page(read, PageOptions(size=len(tiny.html) + 2_000)).html)
-    counts = [sum(name.startswith(f"{place}weights-") for name in some.text) for place in ("", "1:", "2:")]
+    counts = [
+        sum(name.startswith(f"{place}weights-") for name in some.text) for place in ("", "1:", "2:")
+    ]
     assert 3 < sum(counts) < 18 and max(counts) - min(counts) <= 1  # the best heads of each, first
     chosen = Elements(trees_page(read, PageOptions(heads=(Head(1, 1),))).html).text
     assert "2:weights-1-1" in chosen and "2:weights-0-0" not in chosen
 
 
 def test_hostile_words_and_relations_stay_text(tmp_path: Path) -> None:
-    words = [text for text in HOSTILE if "\x00" not in text and "\ud83d" not in text and "\u2028" not in text]
+    words = [
+        text
+        for text in HOSTILE
+        if "\x00" not in text and "\ud83d" not in text and "\u2028" not in text
+    ]
     words = ["x".join(text.split()) for text in words] + ["w" * 500, "👩\u200d🚀"]
     rows = [
         line(i, word, "X", 0 if i == 1 else i - 1, "root" if i == 1 else "<b>" + word[:5])
         for i, word in enumerate(words, 1)
     ]
     trees = tmp_path / "hostile.conllu"
-    trees.write_text("\n".join([*rows, "", *planted().split("\n\n")[0].splitlines(), "", ""]), encoding="utf-8")
+    trees.write_text(
+        "\n".join([*rows, "", *planted().split("\n\n")[0].splitlines(), "", ""]), encoding="utf-8"
+    )
     with pytest.warns(UserWarning, match="few"):
         html = attnscan.report(treebank=str(trees), model="bundled", predictive="off").html
     harmless = Elements(attnscan.report("the cat", model="bundled", predictive="off").html)

@@ -13,7 +13,7 @@ from small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_of, resu
 
 import attnscan
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Reading, Scored
+from attnscan.results.terms import AttentionView, Scored
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
 from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
@@ -27,8 +27,10 @@ def _screen(ranking: HeadScores, width: int = 80) -> str:
     return render(first_screen(ranking, width, "7 pairs of pairs.csv"), width)
 
 
-def _small(reading: Reading | None = None) -> HeadScores:
-    labels = labels_of(winners=WINNERS, stays=[1, 0.5, 1, NAN, 0.9], reading=reading or Reading())
+def _small(reading: AttentionView | None = None) -> HeadScores:
+    labels = labels_of(
+        winners=WINNERS, stays=[1, 0.5, 1, NAN, 0.9], reading=reading or AttentionView()
+    )
     signature = replace(SIGNATURE, by=labels.reading.by, special=labels.reading.special)
     return HeadScores(signature, {signature.by: labels.scores}, {labels.reading: labels})
 
@@ -56,8 +58,10 @@ layers down, heads across · - no distinct habit · grey: rests · ? not sure
 
 
 def test_another_reading_than_the_usual_one_is_named_once() -> None:
-    first = _screen(_small(Reading("carried", "in"))).splitlines()
-    assert first[0] == "7 pairs of pairs.csv · toy, 1 layers × 5 heads · by what heads carry · special"
+    first = _screen(_small(AttentionView("carried", "in"))).splitlines()
+    assert (
+        first[0] == "7 pairs of pairs.csv · toy, 1 layers × 5 heads · by what heads carry · special"
+    )
     assert first[1] == "tokens in"
 
 
@@ -80,14 +84,18 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
     assert len(lines) + 2 <= most  # with the next command below
     assert max(map(len, lines)) <= width
     for _, kind in kinds_of(ranking.labels):
-        assert f"{letter(kind.name)} " in screen and (words(kind.name)[:14] in screen or "…" in screen)
+        assert f"{letter(kind.name)} " in screen and (
+            words(kind.name)[:14] in screen or "…" in screen
+        )
     assert screen.count("?") >= layers * heads - 1  # all labels are unsure
     assert (" … 200 tokens in all" in screen) == of_input
 
 
 def test_no_head_that_follows_or_rests_is_said_in_words() -> None:
     labels = labels_of([[0, 0, 0, 0]] * 5)
-    said = " ".join(_screen(HeadScores(SIGNATURE, {"weight": labels.scores}, {labels.reading: labels})).split())
+    said = " ".join(
+        _screen(HeadScores(SIGNATURE, {"weight": labels.scores}, {labels.reading: labels})).split()
+    )
     assert "0 of 5 heads follow a pattern, and 5 follow none." in said and "rest" not in said
 
 
@@ -98,9 +106,21 @@ def _best_screen(ranking: HeadScores, width: int = 80, top: int = 10) -> str:
 def test_a_row_says_what_a_score_is_worth() -> None:
     lines = _best_screen(ranking_of(pairs=12_345)).splitlines()
     row = next(line for line in lines if line.startswith("0-0"))
-    assert row.split()[:9] == ["0-0", "0.500", "0.480–0.520", "≈", "0.010", "0.100", "0.444", "111,105", "12,345"]
+    assert row.split()[:9] == [
+        "0-0",
+        "0.500",
+        "0.480–0.520",
+        "≈",
+        "0.010",
+        "0.100",
+        "0.444",
+        "111,105",
+        "12,345",
+    ]
     assert next(line for line in lines if line.startswith("0-1")).split()[3] == "0.290"
-    assert " self " not in lines[1]  # how much of a score is the word itself: of patterns of others alone
+    assert (
+        " self " not in lines[1]
+    )  # how much of a score is the word itself: of patterns of others alone
     lines = _best_screen(ranking_of(scored=Scored("identical", of_others=True))).splitlines()
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
 
@@ -114,11 +134,17 @@ def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_non
 @pytest.mark.parametrize(
     ("scores", "top", "said"),
     [
-        ((0.15, 0.2), 10, "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above)."),
+        (
+            (0.15, 0.2),
+            10,
+            "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above).",
+        ),
         ((0.5, 0.4, 0.3), 2, "2 of 3 heads; --top 3 for all."),
     ],
 )
-def test_that_no_head_does_it_or_not_all_are_listed_is_said(scores: tuple[float, ...], top: int, said: str) -> None:
+def test_that_no_head_does_it_or_not_all_are_listed_is_said(
+    scores: tuple[float, ...], top: int, said: str
+) -> None:
     assert said in " ".join(_best_screen(ranking_of(scores), top=top).split())
     assert "--top" not in _best_screen(ranking_of(scores))
 
@@ -141,7 +167,11 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     patterns = result.scores.patterns
     for view in (
         first_screen(result, width),
-        *([all_heads_view(result, patterns, list(result.scores.grid)[:2], width)] if width >= 80 else []),
+        *(
+            [all_heads_view(result, patterns, list(result.scores.grid)[:2], width)]
+            if width >= 80
+            else []
+        ),
     ):
         text = render(view, width)
         assert max(map(len, text.splitlines())) <= width
@@ -170,7 +200,10 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
     result = result_of([[0.5, NAN, NAN, 0.1], [0.2, NAN, NAN, NAN]])
     grid, patterns = result.scores.grid, result.scores.patterns
     lists = ((pattern, [grid[number] for number in result.order(pattern)]) for pattern in patterns)
-    screens = {pattern: render(all_heads_view(result, [pattern], order, 80), 80) for pattern, order in lists}
+    screens = {
+        pattern: render(all_heads_view(result, [pattern], order, 80), 80)
+        for pattern, order in lists
+    }
     assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
     assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]
     assert "identical: no word of this input is eligible" in screens["identical"]
@@ -182,12 +215,16 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
 
 @settings(deadline=None, max_examples=draws(150))
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
-def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: str, model: str) -> None:
+def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(
+    token: str, model: str
+) -> None:
     result = random_weights(2, 2, 6)[0]
     units = (result.units[0], token, *result.units[2:])
     hostile = replace(result, units=units, signature=replace(result.signature, model=model))
     text = render(first_screen(hostile, 80), 80)
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text
+    )
     assert text.encode("utf-8")
 
 

@@ -34,14 +34,27 @@ MANY = (1.0, 1.5, 1.25)
 
 
 def text_of(*effects: Effect, width: int = 80, choosing: int = 5) -> str:
-    found = Ablation(effects, Grid((1, 4)), "zero", 3, "label, 0.25 above chance", choosing, 6, SIGNATURE)
+    found = Ablation(
+        effects, Grid((1, 4)), "zero", 3, "label, 0.25 above chance", choosing, 6, SIGNATURE
+    )
     return render(ablation_view(found, width), width)
 
 
 def test_a_row_shows_the_controls_their_spread_the_rank_and_its_p() -> None:
     row = text_of(effect_of(2.0, MANY, "next-word", 12)).splitlines()[4]
     *numbers, bar = row.split()
-    assert numbers == ["N", "next-word", "1", "2.000", "1.250", "0.250", "+0.750", "0.125", "1/4", "0.250"]
+    assert numbers == [
+        "N",
+        "next-word",
+        "1",
+        "2.000",
+        "1.250",
+        "0.250",
+        "+0.750",
+        "0.125",
+        "1/4",
+        "0.250",
+    ]
     assert set(bar) == {"█"}
 
 
@@ -49,7 +62,10 @@ def test_a_row_shows_the_controls_their_spread_the_rank_and_its_p() -> None:
 @pytest.mark.parametrize("size", [1.0, 1e-3])
 def test_no_line_is_wider_than_the_screen_and_no_number_is_cut(width: int, size: float) -> None:
     others = tuple(size * other for other in MANY)
-    effects = [effect_of(2 * size, others, name, 10**20) for name in ("cross-sentence", "a pattern of my own")]
+    effects = [
+        effect_of(2 * size, others, name, 10**20)
+        for name in ("cross-sentence", "a pattern of my own")
+    ]
     text = text_of(*effects, width=width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count(f"{0.75 * size:+.{3 if size == 1 else 5}f}") == 2 and "…" not in text
@@ -61,7 +77,9 @@ def test_what_has_no_head_or_no_controls_says_so() -> None:
     text = text_of(none, effect_of(2.0, (), "delimiter"), effect_of(2.0, (1.0,), "next-word"))
     rows = [" ".join(line.split()) for line in text.splitlines()]
     assert "I identical 0 no head" in rows and "D delimiter 1 2.000 no others" in rows
-    assert any(row.startswith("N next-word 1 2.000 1.000 +1.000 0.125 1/2 0.500") for row in rows)  # without a spread
+    assert any(
+        row.startswith("N next-word 1 2.000 1.000 +1.000 0.125 1/2 0.500") for row in rows
+    )  # without a spread
 
 
 def test_accuracy_without_classes_says_which_column_is_missing() -> None:
@@ -82,8 +100,12 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
 def test_a_set_beside_which_another_costs_as_much_has_no_bar(effect: float, drawn: bool) -> None:
     """However far it is from zero: its error is an eighth."""
     text = text_of(effect_of(effect, (0.1, 0.2, 0.3, 4.0), "next-word"), width=120)
-    assert ("█" in text) is drawn and "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
-    assert ("is not seen to cost more than other heads" in text) and f"rank {1 if drawn else 2} of 5" in text
+    assert (
+        "█" in text
+    ) is drawn and "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
+    assert (
+        "is not seen to cost more than other heads" in text
+    ) and f"rank {1 if drawn else 2} of 5" in text
 
 
 SENTENCES = [
@@ -111,7 +133,9 @@ def test_a_card_has_few_lines_and_says_first_what_the_head_does(cards: Cards) ->
     lines = _screen(replace(cards, cards=cards.cards[:1]), 80)
     assert len(lines) + 5 <= 45  # with what stands above and below
     text = " ".join(lines)
-    assert re.search(r"0-0  the next word 1\.00, average head 0\.\d\d, even attention 0\.\d\d, 1st of 6\.", text)
+    assert re.search(
+        r"0-0  the next word 1\.00, average head 0\.\d\d, even attention 0\.\d\d, 1st of 6\.", text
+    )
     assert "N next-word" in text and "1 of 6" in text and "switched off" in text
     assert (
         "Why: by position; its next-word score of 1.00 falls to 0." in text
@@ -129,15 +153,23 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
     row = {"query": "from", "key": "to", "share": 0.9, "average": 0.1, "count": 12}
     heads = HeadSet("0-0", (card.head,), ((card.head,),))
     effects = tuple(
-        Effect.of(heads, Quantity(f"masked-lm-{number}", "nats a word"), (5.5, 5.6, 5.7), 0.01, 90, 6)
+        Effect.of(
+            heads, Quantity(f"masked-lm-{number}", "nats a word"), (5.5, 5.6, 5.7), 0.01, 90, 6
+        )
         for number in range(3)
     )
-    lost = Ablation(effects, card.ranking.scores.grid, "zero", 1, "named", 0, 6, card.ranking.signature)
+    lost = Ablation(
+        effects, card.ranking.scores.grid, "zero", 1, "named", 0, 6, card.ranking.signature
+    )
     made = replace(card, examples=examples, links=pd.DataFrame([row] * 9), ablation=lost)
     lines = _screen(replace(cards, cards=(made,)), width)
     assert len(lines) + 5 <= 45 and max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
-    assert "from → to" in text and "Without it: masked-lm-0 (nats a word) 5.5000 → 5.6000" in text and "‹" in text
+    assert (
+        "from → to" in text
+        and "Without it: masked-lm-0 (nats a word) 5.5000 → 5.6000" in text
+        and "‹" in text
+    )
 
 
 def test_a_long_example_is_cut_around_the_words_that_are_marked(cards: Cards) -> None:
