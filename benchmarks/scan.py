@@ -28,8 +28,8 @@ from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.running import parallel_map
 from attnscan.model.sources import bundled
 from attnscan.model.tap import AttentionTap
-from attnscan.scan.local import sum_batch
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import sum_batch
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS

@@ -129,7 +129,7 @@ def rank_pairs_with(
     scanner: Scanner, call: LibraryCall, state: Path | None = None, take: OnPairs | None = None
 ) -> HeadScores:
     """Rank every head of an open model over all pairs; `take` receives the sums of each pair."""
-    from attnscan.scan.local import finish_scan
+    from attnscan.scan.pair_scan import finish_scan
 
     result = finish_scan(scanner, run_scan(scanner, call.pairs, state, take), on_pairs=take)
     call.note(scanner, result.signature)
@@ -173,7 +173,7 @@ def run_scan(
     `total` is how many pairs there are, if that is known.
     Raises: as `heads`.
     """
-    from attnscan.scan.local import scan, skip_seen
+    from attnscan.scan.pair_scan import scan, skip_seen
     from attnscan.scan.state import ScanState, load_state, save_state
 
     if path is not None:
@@ -321,7 +321,7 @@ def shard(
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = LibraryCall("shard", options, pairs=pairs, pattern=pattern).of_patterns()
     with call.open_model() as scanner:
-        from attnscan.scan.local import scan
+        from attnscan.scan.pair_scan import scan
 
         added = scan(scanner, call.pairs.read(), None, call.pairs.skips)
         name = None if scanner.loaded.original is not None else scanner.loaded.source.name
@@ -354,7 +354,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
     run: dict[str, Any] = {} if isinstance(model, NAMED) else {"device": "auto", "dtype": "auto"}
     call.options = replace(shard.options, model=call.options.model, **run)
     with call.open_model() as scanner:
-        from attnscan.scan.local import finish_scan
+        from attnscan.scan.pair_scan import finish_scan
 
         signature = scanner.signature(fingerprint=True)
         if (shard_signature := shard.signature) is not None:

@@ -378,7 +378,7 @@ def _trees(
     subtypes: bool = False,
 ) -> tuple[PairsInput, int]:
     """Read a treebank before a model is loaded in vain; return it and its number of sentences. Raises: as `syntax`."""
-    from attnscan.scan.local import check_trees
+    from attnscan.scan.pair_scan import check_trees
 
     pairs = pairs_input(
         treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")

@@ -24,9 +24,9 @@ from attnscan.errors import AttnscanError, EngineError, InputError, needs
 from attnscan.inputs.sentence import Record
 from attnscan.model.running import first_line
 from attnscan.model.sources import Source
-from attnscan.scan.local import OnBad, group_records
-from attnscan.scan.local import scan as scan_locally
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import OnBad, group_records
+from attnscan.scan.pair_scan import scan as scan_locally
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.cross import ALL_PATTERNS
@@ -73,9 +73,9 @@ def scan(
     keep: Callable[[ScanState], object] | None = None,
     total: int | None = None,
 ) -> ScanState:
-    """Score every head on a stream of pairs by the workers of a cluster; arguments and result are `local.scan`'s.
+    """Score every head on a stream of pairs by the workers of a cluster; arguments and result are `pair_scan.scan`'s.
 
-    Raises: EngineError for a cluster that is not there, and where workers die again and again; as `local.scan`.
+    Raises: EngineError for a cluster that is not there, and where workers die again and again; as `pair_scan.scan`.
     """
     state, parts = start or ScanState(scanner.options), group_records(records)
     unread: Exception | None = None

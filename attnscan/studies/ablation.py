@@ -23,8 +23,8 @@ from attnscan.model.tap import AttentionTap
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
-from attnscan.scan.local import OnBad, batches_of, finish_scan, scan, sums_over
 from attnscan.scan.options import AblationRequest
+from attnscan.scan.pair_scan import OnBad, batches_of, finish_scan, scan, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals

@@ -15,7 +15,7 @@ from attnscan.results.card import Card, Example, main_kind_of
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Head
-from attnscan.scan.local import OnBad, batches_of
+from attnscan.scan.pair_scan import OnBad, batches_of
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.studies.comparison import similar

@@ -20,7 +20,7 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, AttentionView, Match
-from attnscan.scan.local import OnBad, draw_numbers, skip, sums_over
+from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, labels_by, no_pair
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals

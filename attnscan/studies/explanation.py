@@ -21,8 +21,8 @@ from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels
 from attnscan.results.terms import AttentionKind, AttentionView, Head
-from attnscan.scan.local import OnBad, sums_over
 from attnscan.scan.options import silent
+from attnscan.scan.pair_scan import OnBad, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_by, no_pair
 from attnscan.scoring.blocks import KINDS, PairSums, SumsByName, error, ratio, residuals

@@ -15,7 +15,7 @@ from attnscan.model.running import restrict_task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, OF_TARGETS, AttentionKind
-from attnscan.scan.local import draw_numbers
+from attnscan.scan.pair_scan import draw_numbers
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES
 QUANTITIES = {

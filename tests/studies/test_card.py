@@ -14,8 +14,8 @@ from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES
 from attnscan.results.terms import Head
-from attnscan.scan.local import finish_scan, scan
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import finish_scan, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.studies import card
 from attnscan.studies.card import cards

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.heads import HeadScores
-from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.blocks import PairSums

@@ -22,8 +22,8 @@ from attnscan.inputs.read import read_pairs
 from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.weights import read_weights
-from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import load_state, save_state
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import COULD_KEEP as KEEPS
 from attnscan.cli.app import app
-from attnscan.scan import local, scanner
+from attnscan.scan import pair_scan, scanner
 from attnscan.scan.state import ScanState
 
 SENTENCES = [
@@ -34,7 +34,7 @@ def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
-    whole, windows = local.scan, list[ScanState]()
+    whole, windows = pair_scan.scan, list[ScanState]()
 
     def scan(*arguments: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
         def interrupt_the_second(state: ScanState) -> None:
@@ -45,8 +45,8 @@ def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
 
         return whole(*arguments, keep=interrupt_the_second, **named)
 
-    monkeypatch.setattr(local, "scan", scan)
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(pair_scan, "scan", scan)
+    monkeypatch.setattr(pair_scan, "_BATCHES_IN_WINDOW", (1, 1))
     (place / "heads.csv").write_bytes(OLD)
     options = [
         "--predictive",

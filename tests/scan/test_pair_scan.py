@@ -39,8 +39,8 @@ from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import best_first
 from attnscan.scan import local as reading
-from attnscan.scan.local import finish_scan, scan
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.pair_scan import finish_scan, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanState, half
 from attnscan.scan.weights import classify_weights
