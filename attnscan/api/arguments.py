@@ -161,7 +161,7 @@ class PairsInput:
         return (
             linked
             if self.single is None
-            else replace(linked, single=alignments.of_one(self.single))
+            else replace(linked, single=alignments.link_single(self.single))
         )
 
 

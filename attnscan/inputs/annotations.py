@@ -161,7 +161,7 @@ class Alignments:
                 "give a text file, a line a pair",
             ) from None
 
-    def of_one(self, pair: Pair) -> Pair:
+    def link_single(self, pair: Pair) -> Pair:
         """A pair that is alone, with the links of the only line. Raises: PairsError."""
         (record,) = self.linked(iter([Record(pair, "the input", place=Place(row=1))]))
         return record.pair

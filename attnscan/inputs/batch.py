@@ -80,7 +80,7 @@ class EncodedBatch:
     """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
     visible: Tensor | None = None
     """Bool [batch, query, key]: which units a unit may see; None where every unit may see all."""
-    asks: Tensor | None = None
+    is_query: Tensor | None = None
     """Bool: of cross attention, the target's units; others are keys. None where every unit is both."""
     queries: slice = field(default_factory=lambda: slice(None))
     """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
@@ -97,12 +97,12 @@ class EncodedBatch:
     @property
     def query_word(self) -> Tensor:
         """Which units are words that look. Shape: [batch, unit], bool."""
-        return self.word if self.asks is None else self.word & self.asks
+        return self.word if self.is_query is None else self.word & self.is_query
 
     @property
     def key_word(self) -> Tensor:
         """Which units are words that may be looked at. Shape: [batch, unit], bool."""
-        return self.word if self.asks is None else self.word & ~self.asks
+        return self.word if self.is_query is None else self.word & ~self.is_query
 
     @property
     def offset(self) -> Tensor:
@@ -160,7 +160,7 @@ class EncodedBatch:
         cells = mask[:, self.queries, None] & mask[:, None, self.keys]
         return cells if self.visible is None else cells & self.visible
 
-    def under(
+    def with_mask(
         self,
         visible: Tensor,
         inputs: slice = slice(None),
@@ -225,7 +225,7 @@ def collate(
     frequent = (
         None
         if vocabulary is None
-        else np.isin(vocabulary.of_units(units), list(vocabulary.frequent))
+        else np.isin(vocabulary.word_ids(units), list(vocabulary.frequent))
     )
     merges = any(len(encoded.units) < len(encoded.tokens) for encoded in inputs)
     number_of: dict[str, int] = {}
@@ -248,7 +248,7 @@ def collate(
         frequent=None if frequent is None else torch.from_numpy(frequent),
         related=None if relation is None else relation(units),
         unit=_padded([encoded.unit for encoded in inputs], -1) if merges else None,
-        asks=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
+        is_query=torch.arange(sentence.shape[1]) >= first[:, None] if first.any() else None,
         model_inputs={
             name: _padded(
                 [row.model_inputs[name] for row in inputs],
@@ -288,7 +288,7 @@ class WholeWords:
     """How the vocabulary marks words or pieces: `##`, `Ġ` (for any mark of a start), `@@` or `</w>`; empty if not."""
 
     @classmethod
-    def of(cls, texts: Mapping[int, str]) -> WholeWords:
+    def from_tokens(cls, texts: Mapping[int, str]) -> WholeWords:
         """The whole words among a vocabulary's tokens, special ones left out."""
         bearing = {
             CONTINUES: sum(text.startswith(CONTINUES) for text in texts.values()),
@@ -329,7 +329,7 @@ class WholeWords:
         is_alphabetical = ascending > _ALPHABETICAL * max(1, len(first) - 1)
         return frozenset(() if is_alphabetical else (self.ids[word] for word in first))
 
-    def of_units(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
+    def word_ids(self, inputs: Sequence[Units]) -> NDArray[np.int64]:
         """Of each unit of some inputs the id of the word that it is, else NO_WORD. Shape: [input, unit]."""
         starts, ends = self.mark == _START, self.mark == WORD_END
         numbers = np.full((len(inputs), 1 + max(unit[-1] for *_, unit in inputs)), NO_WORD)
@@ -354,7 +354,7 @@ def whole_words(tokenizer: Any) -> WholeWords:
     written = {
         number: token for token, number in tokenizer.get_vocab().items() if token not in special
     }
-    return WholeWords.of(
+    return WholeWords.from_tokens(
         dict(zip(written, decode_tokens(tokenizer, list(written.values())), strict=True))
     )
 
@@ -376,7 +376,7 @@ class Relatedness:
         """
         device = self.embedding.device
         ids, places = torch.unique(
-            torch.from_numpy(self.words.of_units(inputs)).to(device), return_inverse=True
+            torch.from_numpy(self.words.word_ids(inputs)).to(device), return_inverse=True
         )
         related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=device)
         if self.threshold <= 1:

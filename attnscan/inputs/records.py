@@ -17,7 +17,7 @@ from attnscan.errors import InputError, OptionError, PairsError, needs
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
 
-COLUMNS = (
+KNOWN_COLUMNS = (
     ("sentence_a", "sentence_b"),
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
@@ -192,9 +192,9 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
 
 
 def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The first of `COLUMNS` that are all among these names, in any case."""
+    """The first of `KNOWN_COLUMNS` that are all among these names, in any case."""
     folded = {_folded(name) for name in names}
-    return next((columns for columns in COLUMNS if folded.issuperset(columns)), None)
+    return next((columns for columns in KNOWN_COLUMNS if folded.issuperset(columns)), None)
 
 
 def _column(names: Sequence[str], column: str, option: str) -> Column:

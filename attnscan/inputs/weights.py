@@ -28,7 +28,7 @@ _UNKNOWN = (
     "[?]"  # what the last position of a target predicts, where a file has only what positions read
 )
 
-Kind = Literal["encoder", "decoder", "cross"]
+SavedKind = Literal["encoder", "decoder", "cross"]
 _TEXTS = {"encoder": ("encoder",), "decoder": ("decoder",), "cross": ("encoder", "decoder")}
 """Of which texts a kind of attention has tokens; those of its queries are last."""
 
@@ -110,7 +110,9 @@ def write_weights(*kinds: SavedWeights) -> bytes:
     return file.getvalue()
 
 
-def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predicts") -> SavedWeights:
+def read_weights(
+    path: Path, kind: SavedKind = "encoder", query: QuerySide = "predicts"
+) -> SavedWeights:
     """Read a kind of attention from a file of what `weights_of` takes. Raises: WeightsError, which names the file."""
     try:
         if not path.is_file():  # a pipe or a device may have no end
@@ -131,7 +133,7 @@ def read_weights(path: Path, kind: Kind = "encoder", query: QuerySide = "predict
 
 
 def weights_of(
-    arrays: Mapping[str, Any], kind: Kind = "encoder", query: QuerySide = "predicts"
+    arrays: Mapping[str, Any], kind: SavedKind = "encoder", query: QuerySide = "predicts"
 ) -> SavedWeights:
     """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
 

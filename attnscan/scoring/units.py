@@ -152,7 +152,7 @@ class Units:
             )
             if key not in self._cache:
                 visible = block.visible[inputs, rows, block.columns]
-                of_units = self.batch.under(visible, inputs, rows, block.columns)
+                of_units = self.batch.with_mask(visible, inputs, rows, block.columns)
                 self._cache[key] = (
                     block.visible,
                     of_units,
@@ -239,7 +239,7 @@ class Targets:
             if (key := mask.tobytes()) not in targets_by_mask:
                 tokens_seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
                 targets = self.of(
-                    self.batch.under(
+                    self.batch.with_mask(
                         tokens_seen, slice(0, 1), queries, slice(0, tokens_seen.shape[2])
                     )
                 )

@@ -59,7 +59,7 @@ def serve(
         for model in models
         for kind in kinds
     ]
-    paired = None if links is None else read_alignments(links).of_one(pair)
+    paired = None if links is None else read_alignments(links).link_single(pair)
     from attnscan.server.app import app_of, listening, served
 
     with Server() as stack:

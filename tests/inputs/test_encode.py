@@ -416,8 +416,8 @@ def test_words_by_their_marks_and_neighbours(
     of_sentence = ["AB".find(letter) if letter.isalpha() else 0 for letter in sentence]
     row = (tokens.split(), of_sentence, list(map(int, unit)))
     longer = (["the"] * 9, [0] * 9, list(range(9)))
-    assert words.of_units([row])[0].tolist() == ids
-    assert words.of_units([longer, row])[1].tolist() == ids + [NO_WORD] * (9 - len(ids))
+    assert words.word_ids([row])[0].tolist() == ids
+    assert words.word_ids([longer, row])[1].tolist() == ids + [NO_WORD] * (9 - len(ids))
 
 
 def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
@@ -428,17 +428,17 @@ def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
     assert words.ids["zebra"] == zebra and "speaker" not in words.ids
     encoded = encode_pair(tokenizer, Pair("the zebra"), "token", 100, truncate=False)
     assert (
-        words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()[2] == zebra
+        words.word_ids([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()[2] == zebra
     )
 
 
 def test_scripts_with_vowel_signs_and_without_case() -> None:
     texts = ["में", "है", "дом", "के", "日", "日本", "में2", "ाल"]
-    assert set(WholeWords.of(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
+    assert set(WholeWords.from_tokens(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
 
 
 def test_the_most_frequent_words_have_the_lowest_ids_unless_these_are_alphabetical() -> None:
     names = [f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200)]
     texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
-    assert WholeWords.of(texts).frequent == set(range(30, 130))
-    assert WholeWords.of(dict(enumerate(sorted(names)))).frequent == frozenset()
+    assert WholeWords.from_tokens(texts).frequent == set(range(30, 130))
+    assert WholeWords.from_tokens(dict(enumerate(sorted(names)))).frequent == frozenset()

@@ -26,14 +26,14 @@ from pair_files import (
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import about_how_many, read_pairs
-from attnscan.inputs.records import COLUMNS, FileReading
+from attnscan.inputs.records import KNOWN_COLUMNS, FileReading
 from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]
 
 
 class TestColumns:
-    @pytest.mark.parametrize("columns", COLUMNS, ids="/".join)
+    @pytest.mark.parametrize("columns", KNOWN_COLUMNS, ids="/".join)
     def test_the_usual_names(self, make: Make, columns: Sequence[str]) -> None:
         names = ["id", *(f" {name.upper()} " for name in reversed(columns)), "label"]
         cells = ["7", *reversed(["a", "b"][: len(columns)]), "yes"]

@@ -17,7 +17,7 @@ from written import random_weights
 
 import attnscan
 from attnscan.errors import AttnscanError, WeightsError
-from attnscan.inputs.weights import Kind, SavedWeights, read_weights, weights_of, write_weights
+from attnscan.inputs.weights import SavedKind, SavedWeights, read_weights, weights_of, write_weights
 
 TOKENS = ("[CLS]", "the", "cat", "[SEP]")
 N = len(TOKENS)
@@ -48,7 +48,7 @@ def saved_at(path: Path, start: Parts = GOOD, **changes: Any) -> Path:
     return path
 
 
-def refusal(path: Path, kind: Kind = "encoder") -> str:
+def refusal(path: Path, kind: SavedKind = "encoder") -> str:
     """The line that says why a file is refused."""
     with pytest.raises(WeightsError) as caught:
         read_weights(path, kind)
@@ -197,7 +197,7 @@ BAD_KINDS: dict[str, tuple[Parts, str]] = {
     ],
 )
 def test_a_malformed_file_is_refused(
-    file: Path, start: Parts, kind: Kind, parts: Parts, words: str
+    file: Path, start: Parts, kind: SavedKind, parts: Parts, words: str
 ) -> None:
     assert words in refusal(saved_at(file, start, **parts), kind)
 

@@ -53,7 +53,7 @@ MOST_OFF = {
 
 def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
     batch = collate([input_of(TOY)])
-    rows = class_of_cells(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
+    rows = class_of_cells(batch.with_mask(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
     drawn = [
         [LETTERS[letter] for letter in line.split()[1:]] for line in DRAWN.strip().splitlines()
     ]

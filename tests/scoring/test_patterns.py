@@ -221,7 +221,7 @@ def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -
     batch = translations(("<s> a b </s>", "<s> a c </s>", "0-0"))
     visible = torch.zeros(1, 8, 8, dtype=torch.bool)
     visible[:, 4:, :4] = True
-    under = batch.under(visible)
+    under = batch.with_mask(visible)
     for pattern in CROSS_PATTERNS:
         assert pattern.target is not None
         cells = (pattern.target(under)[0] > 0) & visible[0]

@@ -65,7 +65,7 @@ def _target(
     batch = collate([encoded])
     (predictive,) = chosen(["predictive"])
     sees = torch.ones(1, *batch.word.shape[1:] * 2, dtype=torch.bool)
-    part = batch.under(sees[:, queries], slice(0, 1), queries, slice(0, len(encoded.tokens)))
+    part = batch.with_mask(sees[:, queries], slice(0, 1), queries, slice(0, len(encoded.tokens)))
     (target,) = Targets(batch, [predictive], [found]).of(part)
     rows: list[list[float]] = target[0].tolist()
     return rows
