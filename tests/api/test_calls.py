@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
 from attnscan.errors import InputError, ModelError, SelectionError
-from attnscan.scan import local
+from attnscan.scan import pair_scan
 
 A, B = "the cat sat on the mat .", "a dog ran ."
 TEXTS = [
@@ -95,8 +95,8 @@ def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
 def test_ctrl_c_keeps_what_is_done_in_the_state(
     how: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (1, 1))
-    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(pair_scan, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(pair_scan, "_TOKENS_IN_WINDOW", 1)
     more = {**how, "batch_tokens": 12, "state": tmp_path / "state.npz"}
 
     def interrupt(doing: str, done: int | None, _: int | None) -> None:

@@ -38,7 +38,7 @@ from attnscan.model import running
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import best_first
-from attnscan.scan import local as reading
+from attnscan.scan import pair_scan as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import finish_scan, scan
 from attnscan.scan.scanner import Scanner

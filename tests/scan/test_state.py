@@ -14,7 +14,7 @@ from scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Record
-from attnscan.scan import local as reading
+from attnscan.scan import pair_scan as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import skip_seen
 from attnscan.scan.scanner import Scanner

@@ -34,7 +34,7 @@ import attnscan
 from attnscan.api import many_pairs as ranking_runs
 from attnscan.cli.app import app
 from attnscan.errors import EngineError, InputError, TooLongError
-from attnscan.scan import local
+from attnscan.scan import pair_scan
 from attnscan.scan import state as states
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -327,8 +327,8 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
     attention: str, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(*_command(attention, files, "--csv")).stdout
-    monkeypatch.setattr(local, "_TOKENS_IN_WINDOW", 60)
-    monkeypatch.setattr(local, "_BATCHES_IN_WINDOW", (0, 16))
+    monkeypatch.setattr(pair_scan, "_TOKENS_IN_WINDOW", 60)
+    monkeypatch.setattr(pair_scan, "_BATCHES_IN_WINDOW", (0, 16))
     monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
     save, seen = states.save_state, list[int]()
 

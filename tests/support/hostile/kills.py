@@ -27,7 +27,7 @@ from treebanks import planted_file
 from attnscan.api import many_pairs as ranking
 from attnscan.cli.app import main
 from attnscan.inputs.read import shipped_pairs
-from attnscan.scan import local as windows
+from attnscan.scan import pair_scan as windows
 from attnscan.scan import scanner, state  # noqa: F401  (so that a fork finds them)
 from hostile.options import lines
 from hostile.runs import save_tiny_model
