@@ -96,7 +96,7 @@ def followed(
     names = [pattern.id for pattern in scored]
     above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
     for p, pattern in enumerate(scored):
-        if pattern.of_others:
+        if pattern.excludes_self:
             above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         if among_words and pattern.id in RESTING:
             above[..., p] = -np.inf

@@ -75,7 +75,7 @@ class Scored:
 
     id: str
     part_of: str | None = None  # the wider pattern that this is a part of
-    of_others: bool = False  # whether a head that looks at the word itself alone does not follow it
+    excludes_self: bool = False  # whether a head that looks at the word itself alone does not follow it
 
 
 class AttentionKind(IntEnum):

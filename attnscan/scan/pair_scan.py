@@ -22,7 +22,7 @@ from attnscan.results.predictions import WordDependencies
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanProgress, ScanState, Sums, half
-from attnscan.scoring.blocks import PairSums, added
+from attnscan.scoring.blocks import PairSums, add_sums
 from attnscan.scoring.predictive import MaskedQueries, within_budget
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
@@ -189,7 +189,7 @@ def sums_over(
 
     def take(_batch: object, result: Any, now: ScanProgress | None) -> None:
         nonlocal total, seen
-        total, seen = added(total, result), now or seen
+        total, seen = add_sums(total, result), now or seen
 
     process_batches(scanner, records, work, take, doing, on_bad, other_scanners=other_scanners)
     return total, seen
@@ -225,11 +225,11 @@ def scan(
         if not sums and not state.seen.read:
             note_words(scanner, batch[:_NOTED])
         if result is not None:
-            sums = added(sums, result[0])
+            sums = add_sums(sums, result[0])
             for sums_of_part in result[1]:
                 cast(OnPairs, on_pairs)(*sums_of_part)
         if seen is not None:
-            all_sums = added(state.sums, sums)
+            all_sums = add_sums(state.sums, sums)
             signature = scanner.signature(fingerprint=True) if all_sums else None
             state, sums = ScanState(scanner.options, seen, all_sums, signature), {}
             if keep is not None:
@@ -313,7 +313,7 @@ def sum_predictive(
     doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
     word_dependencies = scanner.answers(questions, doing)
     for question, help_of_words in zip(questions, word_dependencies, strict=True):
-        total = added(
+        total = add_sums(
             total, sum_batch(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"])
         )
     if not questions:

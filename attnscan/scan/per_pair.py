@@ -31,9 +31,9 @@ from attnscan.results.files import (
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import AttentionKind, Grid, Signature, pd
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.blocks import KINDS
+from attnscan.scoring.blocks import KEY_SETS
 
-_PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
+_PREFIXES = ("", "words_")  # of the columns of each of the `KEY_SETS`
 
 
 def pair_frame(
@@ -62,7 +62,7 @@ def pair_frame(
     columns["pattern"] = pd.Categorical.from_codes(
         pattern, pd.Index([scored.id for scored in options.patterns])
     )
-    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
+    for prefix, kind in zip(_PREFIXES, KEY_SETS, strict=True):
         count = sums[f"{kind}.n"][rows]
         with np.errstate(invalid="ignore", divide="ignore"):
             for name, of in (("score", "weight"), ("chance", "chance"), ("self", "itself")):

@@ -32,7 +32,7 @@ from attnscan.results.predictions import Dependencies, WordDependencies
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.terms import AttentionKind, AttentionView, By, Grid, Signature, Special
 from attnscan.scan.options import OnProgress, ScanOptions, silent
-from attnscan.scoring.blocks import KINDS
+from attnscan.scoring.blocks import KEY_SETS
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.predictive import MaskedQueries, help_between_words, measure_of
@@ -493,7 +493,7 @@ def result_of_input(
             of_kind = {
                 name: values
                 for name, values in words.items()
-                if name.startswith(KINDS[reading.among_words])
+                if name.startswith(KEY_SETS[reading.among_words])
             }
             sums = (
                 {} if classes is None else of_kind | classes.sums()
@@ -505,7 +505,7 @@ def result_of_input(
                 reading,
                 options.threshold,
                 options.seed,
-                of_pairs=False,
+                by_pair=False,
             )
     not_measured = {}
     if why_no_measure is not None:
@@ -525,7 +525,7 @@ def with_attention(result: HeadScores, attention: Attention, targets: Targets) -
     if attention.visible is None:
         return replace(result, attention=attention)
     rows = None if attention.chosen is None else attention.chosen.rows
-    return replace(result, attention=attention, targets=targets.of_layers(attention.visible, rows))
+    return replace(result, attention=attention, targets=targets.by_layer(attention.visible, rows))
 
 
 def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:

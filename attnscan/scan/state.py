@@ -30,7 +30,7 @@ from attnscan.results.syntax import Syntax
 from attnscan.results.terms import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import PairSums, SumsByName, added
+from attnscan.scoring.blocks import PairSums, SumsByName, add_sums
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
@@ -165,7 +165,7 @@ class ScanState:
             self.check(other.signature)
         seen = self.seen.merge(other.seen, self.options.sampled_pairs)
         return ScanState(
-            self.options, seen, added(self.sums, other.sums), self.signature or other.signature
+            self.options, seen, add_sums(self.sums, other.sums), self.signature or other.signature
         )
 
     def __radd__(self, other: int) -> ScanState:
@@ -213,7 +213,7 @@ class ScanState:
 
         Raises: OptionError if the sums are of trees; InputError if no pair was scored, or none in one of two halves.
         """
-        options, sums = self.options, added(self.sums, predictive_sums)
+        options, sums = self.options, add_sums(self.sums, predictive_sums)
         if options.relations is not None:
             raise OptionError("the shard is of a treebank", "give it to `syntax`")
         if self.signature is None or not sums:

@@ -15,10 +15,10 @@ from attnscan.results.scores import RESAMPLINGS, FloatArray
 
 SumsByName = Mapping[str, FloatArray]
 """Pairs' own sums, as `Scorer` and `ClassScorer` name them. Shape: each [pair, layer, head, column or 1]."""
-KINDS = ("every_key", "words_only")
+KEY_SETS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
 PAIR_SUMS = ("weight", "n", "chance", "whole", "itself")
-"""Sums of each pair by each of `KINDS`: weight on target and eligible queries; weight by chance; weight on the wider
+"""Sums of each pair by each of `KEY_SETS`: weight on target and eligible queries; weight by chance; weight on the wider
 target of which this one is a part; and, of patterns of others, weight on the query itself."""
 BITS = 64  # of a pair's key, which distinguish it from all others
 MOST_BLOCKS, FEWEST_BLOCKS = (
@@ -28,12 +28,12 @@ MOST_BLOCKS, FEWEST_BLOCKS = (
 ROOM = 1 << 23  # numbers that all blocks may hold together: 64 MB
 
 
-def added(a: Any, b: Any) -> Any:
+def add_sums(a: Any, b: Any) -> Any:
     """Add two sums: mappings name by name; None is an empty sum."""
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, Mapping):
-        return {**a, **{name: added(a.get(name), values) for name, values in b.items()}}
+        return {**a, **{name: add_sums(a.get(name), values) for name, values in b.items()}}
     return a + b
 
 

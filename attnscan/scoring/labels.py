@@ -36,7 +36,7 @@ from attnscan.results.scores import (
 )
 from attnscan.results.terms import DELIMITER, AttentionKind, AttentionView, Grid, Scored, scipy
 from attnscan.scoring.blocks import (
-    KINDS,
+    KEY_SETS,
     PAIR_SUMS,
     SumsByName,
     effective,
@@ -99,7 +99,7 @@ def differences(shares: Shares, names: tuple[str, ...], *, fill: float = np.inf)
     return np.stack([shares.share - shares.average, shares.share - shares.chance, beyond_even])
 
 
-def winners(shares: Shares, qualify: BoolArray) -> IntArray:
+def best_habit(shares: Shares, qualify: BoolArray) -> IntArray:
     """The habit that tells each head best from the average head, by M ln(M/A) + (1-M) ln((1-M)/(1-A)).
 
     -1 where none qualifies. Shape: [..., layer, head].
@@ -141,7 +141,7 @@ def scores_of(
 ) -> Scores:
     """The scores of heads of that kind of attention, of layers with these numbers; errors are clustered by unit."""
     every_key, words_only = (
-        _table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KINDS
+        _table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KEY_SETS
     )
     entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
     return Scores(tuple(scored), every_key, words_only, entropy, Grid(entropy.shape, kind, layers))
@@ -175,24 +175,24 @@ def labels_of(
     threshold: float,
     seed: int,
     *,
-    of_pairs: bool = True,
+    by_pair: bool = True,
 ) -> Labels:
     """Label every head, and measure how sure labels are, by sums of pairs or blocks of pairs, or of one input's words.
 
     Without sums, as of a model with too many heads, habits and the stability of labels are not measured.
     """
-    drawn = "pairs" if of_pairs else "words"
+    drawn = "pairs" if by_pair else "words"
     if not sums or scores.entropy.size > MOST_HEADS:
         return Labels(scores, reading, threshold, drawn=drawn)
     scored, table = scores.scored, scores.table(reading.among_words)
     names, members = habits_of(special=not reading.among_words)
-    of_patterns = {name: sums[f"{KINDS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
+    of_patterns = {name: sums[f"{KEY_SETS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
     on, even, words = sums["on"] @ members, sums["even"] @ members, sums["n"]
     shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
     qualify = np.asarray((differences(shares, names) > MARGIN).all(0))
-    if of_pairs:
+    if by_pair:
         qualify &= significant(shares, names, on, even, words)
-    habit = winners(shares, qualify)
+    habit = best_habit(shares, qualify)
 
     def codes(table: ScoreTable, habits: IntArray) -> IntArray:
         """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
@@ -211,7 +211,7 @@ def labels_of(
             _means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS})
         )
         drawn_table = replace(table, **means)
-        unchanged += (codes(drawn_table, winners(again, above)) == code).sum(0)
+        unchanged += (codes(drawn_table, best_habit(again, above)) == code).sum(0)
     habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
     code = codes(table, habit)
     # A label rests on units with an eligible query of its pattern: with too few of these, `stays` is NaN
@@ -221,12 +221,12 @@ def labels_of(
     too_few = np.where(code < len(scored), eligible, count) < FEWEST
     stays = np.where((code < 0) | too_few, np.nan, unchanged / RESAMPLINGS)
     statements = Habits(names, shares.share, shares.chance, shares.average[0, 0], habit)
-    classes = class_shares(sums, scores, reading, of_pairs=of_pairs)
+    classes = class_shares(sums, scores, reading, by_pair=by_pair)
     return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
 
 
 def class_shares(
-    sums: SumsByName, scores: Scores, reading: AttentionView, *, of_pairs: bool
+    sums: SumsByName, scores: Scores, reading: AttentionView, *, by_pair: bool
 ) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
     """The names of all classes, their shares, errors (none of one input's words), and shares of even attention.
 
@@ -241,7 +241,7 @@ def class_shares(
     )
     share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
     names = (*WORD_CLASSES, *(scores.patterns[place] for place in custom), *SPECIAL_CLASSES)
-    return names, share, se if of_pairs else np.full_like(se, np.nan), chance
+    return names, share, se if by_pair else np.full_like(se, np.nan), chance
 
 
 def _shares(

@@ -51,7 +51,7 @@ class Pattern:
     part_of: str | None = (
         None  # the wider pattern that this is a part of: the two take one label between them
     )
-    of_others: bool = (
+    excludes_self: bool = (
         False  # whether a head that looks at the word itself, a target, too, does not follow it
     )
     code: str = (
@@ -91,7 +91,7 @@ class Pattern:
     @property
     def scored(self) -> Scored:
         """How results call it, and how it takes part in labels."""
-        return Scored(self.id, self.part_of, self.of_others)
+        return Scored(self.id, self.part_of, self.excludes_self)
 
     @property
     def drawing(self) -> str:
@@ -302,7 +302,7 @@ def first_token(batch: EncodedBatch) -> Tensor:
     return batch.word[:, batch.queries, None] & first & (batch.offset != 0)
 
 
-IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", of_others=True)
+IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", excludes_self=True)
 DELIMITER = shipped(delimiter, "D", "#8a8a8a", "rest", "special tokens")
 PATTERNS = (
     shipped(next_word, "N", "#3d8fd6", "ahead", "the next word"),

@@ -33,7 +33,7 @@ from attnscan.results.syntax import (
 )
 from attnscan.results.terms import MIN_ON_WORDS, Signature
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
-from attnscan.scoring.units import UnitBlock, Units, exact
+from attnscan.scoring.units import UnitBlock, Units, accumulation_dtype
 from attnscan.text import hashed
 
 RelationSums = Mapping[str, PairSums]
@@ -246,7 +246,7 @@ class RelationScorer:
 
     def _take(self, block: UnitBlock) -> None:
         """Add the sums of some heads of a layer on some sentences. Shape: the sums [number, layer, head]."""
-        inputs, word, weights = block.of_tokens.inputs, block.batch.word, block.weights
+        inputs, word, weights = block.token_block.inputs, block.batch.word, block.weights
         rows, units, start = len(self._rows), weights.shape[-1], inputs.start
         (s, q, r, k), (of_item, asking, row) = (
             places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T
@@ -287,9 +287,11 @@ class RelationScorer:
             ("linked", linked[None], r.new_zeros(1), 1),
         ):
             if name not in self._sums:
-                shape = count, *block.of_tokens.grid.shape
-                self._sums[name] = torch.zeros(shape, dtype=exact(word.device), device=word.device)
-            of_heads = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
+                shape = count, *block.token_block.grid.shape
+                self._sums[name] = torch.zeros(
+                    shape, dtype=accumulation_dtype(word.device), device=word.device
+                )
+            of_heads = self._sums[name][:, block.token_block.layer, block.token_block.heads]
             of_heads.index_add_(0, into, values.to(of_heads))
 
     def sums(self) -> RelationSums:

@@ -22,9 +22,9 @@ from attnscan.model.running import not_finite
 from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.scores import CLASSES, FloatArray
 from attnscan.results.terms import MIN_ON_WORDS, RESTING, AttentionView
-from attnscan.scoring.blocks import KINDS, PAIR_SUMS
+from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.units import LEAST_LEFT, SumsOfBatch, Targets, UnitBlock, Units, exact
+from attnscan.scoring.units import EPSILON, BatchSums, Targets, UnitBlock, Units, accumulation_dtype
 
 
 class _Layout(NamedTuple):
@@ -49,7 +49,7 @@ class Scorer:
     """A consumer of attention blocks that scores one batch against its targets."""
 
     def __init__(self, targets: Targets) -> None:
-        self._targets, self._sums = targets, SumsOfBatch(targets.units)
+        self._targets, self._sums = targets, BatchSums(targets.units)
         patterns = targets.patterns
         names, self._is_ours = (
             [pattern.id for pattern in patterns],
@@ -60,7 +60,7 @@ class Scorer:
         self._parts = {
             p: names.index(part.part_of) for p, part in enumerate(patterns) if part.part_of in names
         }
-        self._of_others = [p for p, pattern in enumerate(patterns) if pattern.of_others]
+        self._excluding_self = [p for p, pattern in enumerate(patterns) if pattern.excludes_self]
 
     def __call__(self, block: AttentionBlock) -> None:
         """Add one block; a user's own patterns see all of its queries at once."""
@@ -79,7 +79,7 @@ class Scorer:
             for rows, target in ((even, matrix), (among_words, matrix * words)):
                 on = torch.minimum(rows, target) if p in self._even else rows * target
                 eligible.append((target != 0).any(-1))
-                chance.append(on.sum(-1, dtype=exact(on.device)))
+                chance.append(on.sum(-1, dtype=accumulation_dtype(on.device)))
         counted = (
             torch.stack([torch.stack(by_kind[k::2], -1) for k in (0, 1)], 1)
             for by_kind in (eligible, chance)
@@ -88,7 +88,11 @@ class Scorer:
             targets[wide] * (targets[p] != 0).any(-1, keepdim=True)
             for p, wide in self._parts.items()
         ]
-        columns = [*targets, *wider, *(targets[p] * (batch.offset == 0) for p in self._of_others)]
+        columns = [
+            *targets,
+            *wider,
+            *(targets[p] * (batch.offset == 0) for p in self._excluding_self),
+        ]
         used = torch.stack(
             [column != 0 for p, column in enumerate(columns) if p not in self._even]
         ).any(0)
@@ -161,13 +165,13 @@ class Scorer:
             [patterns, patterns + len(self._parts)], -1
         )
         whole, itself = weight.clone(), torch.zeros_like(weight)
-        whole[..., list(self._parts)], itself[..., self._of_others] = wider, on_itself
+        whole[..., list(self._parts)], itself[..., self._excluding_self] = wider, on_itself
         sums = dict[str, Tensor]()
         for name, values in zip(PAIR_SUMS, (weight, n, chance, whole, itself), strict=True):
             values[:, 1, ..., self._resting] = values[
                 :, 0, ..., self._resting
             ]  # of all attention by both measures
-            sums |= {f"{kind}.{name}": values[:, k] for k, kind in enumerate(KINDS)}
+            sums |= {f"{kind}.{name}": values[:, k] for k, kind in enumerate(KEY_SETS)}
         logs = block.weights.clip(
             torch.finfo(torch.float32).tiny
         ).log_()  # four times as fast as torch.special.entr
@@ -175,7 +179,7 @@ class Scorer:
         return sums | {"entropy": entropy[..., None], "rows": block.takes[..., None]}
 
     def sums(self) -> dict[str, FloatArray]:
-        """Each pair's own sums, once every block has come: by `KINDS` those of `PAIR_SUMS`, by pattern.
+        """Each pair's own sums, once every block has come: by `KEY_SETS` those of `PAIR_SUMS`, by pattern.
 
         Beside them `every_key.pairs` and `words_only.pairs`: 1 where a pair has an eligible query; and how much
         `entropy` all words' `rows` have, in nats.
@@ -189,7 +193,7 @@ class Scorer:
         if not np.isfinite(sums["entropy"]).all():
             layer = int(np.argwhere(~np.isfinite(sums["entropy"]))[:, 1].min())
             raise not_finite("the attention weights", f" from layer {layer} on")
-        return sums | {f"{kind}.pairs": (sums[f"{kind}.n"] > 0).astype(float) for kind in KINDS}
+        return sums | {f"{kind}.pairs": (sums[f"{kind}.n"] > 0).astype(float) for kind in KEY_SETS}
 
     def word_sums(self) -> dict[str, FloatArray]:
         """Each word's own sums, or each block's of neighbouring words. Shape: each [word, layer, head, ...]."""
@@ -250,7 +254,7 @@ class ClassScorer:
 
         Scorers of the same batch may share their `units`.
         """
-        self._units, self._special, self._sums = units, special, SumsOfBatch(units)
+        self._units, self._special, self._sums = units, special, BatchSums(units)
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
@@ -284,8 +288,8 @@ class ClassScorer:
         """The rows of queries that take part. Shape: `takes` [input, head, query], bool."""
         marks, _ = block.cached(f"classes {self._special}", lambda: self._layout(block))
         left, special, marked = (weights @ marks).tensor_split([1, 4], -1)
-        eligible = takes[..., None] & (left >= LEAST_LEFT)
-        scale = eligible.float() if self._special else eligible / left.clip(LEAST_LEFT)
+        eligible = takes[..., None] & (left >= EPSILON)
+        scale = eligible.float() if self._special else eligible / left.clip(EPSILON)
         return _Rows(eligible, scale, left * scale, special, marked * scale)
 
     def _on_columns(self, block: UnitBlock, weights: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
@@ -326,7 +330,7 @@ class ClassScorer:
         # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is (n min(a, m) - a) / (n - 1)
         common = torch.minimum(by_key, mean)
         like_others = (
-            common.sum(-1, keepdim=True) * count.to(exact(count.device)) - rows.total
+            common.sum(-1, keepdim=True) * count.to(accumulation_dtype(count.device)) - rows.total
         ) / (count - 1).clip(1)
         like_even = torch.minimum(by_key, most, out=common).sum(-1, keepdim=True)
         alike = torch.cat([like_even, like_others * rows.eligible], -1)

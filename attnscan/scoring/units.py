@@ -23,7 +23,7 @@ from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import Pattern
 
 T = TypeVar("T")
-LEAST_LEFT = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
+EPSILON = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
 CELLS = (
     1 << 20
 )  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
@@ -34,7 +34,7 @@ MOST_WORDS = 512  # blocks of one input's words: with one each, sums of 8,192 wo
 class UnitBlock:
     """Attention by units: some inputs, some heads of a layer, and all or some queries, with whole rows."""
 
-    of_tokens: AttentionBlock  # these inputs' alone
+    token_block: AttentionBlock  # these inputs' alone
     batch: EncodedBatch  # these inputs by units under the block's mask, with the units that ask and that are keys
     rows: slice  # the tokens that ask
     cache: dict[str, Any]  # values that all layers of one mask share
@@ -51,7 +51,7 @@ class UnitBlock:
             return weights
         (unit,) = self.batch.unit
         queries, keys = (
-            ids[ids >= 0] for ids in (unit[self.rows], unit[self.of_tokens.columns])
+            ids[ids >= 0] for ids in (unit[self.rows], unit[self.token_block.columns])
         )  # without padding
         weights, count = (
             weights[..., : len(queries), : len(keys)],
@@ -67,13 +67,13 @@ class UnitBlock:
     @cached_property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
-        first, rows = self.of_tokens.rows.start, self.rows
-        return self.by_units(self.of_tokens.weights[:, :, rows.start - first : rows.stop - first])
+        first, rows = self.token_block.rows.start, self.rows
+        return self.by_units(self.token_block.weights[:, :, rows.start - first : rows.stop - first])
 
     @cached_property
     def has_row(self) -> Tensor:
         """Which queries have weight on any key. Shape: [input, head, query], bool."""
-        if self.of_tokens.value_norms is None:
+        if self.token_block.value_norms is None:
             return torch.ones_like(self.weights[..., 0], dtype=torch.bool)
         return self.weights.sum(-1) > 0
 
@@ -94,18 +94,17 @@ class UnitBlock:
 
         A row that carries nothing is zero. Shape: [input, head, query, key], float32; None of weights.
         """
-        if self.of_tokens.value_norms is None:
+        if self.token_block.value_norms is None:
             return None
-        even = self._visible * self.of_tokens.value_norms[:, :, None]
+        even = self._visible * self.token_block.value_norms[:, :, None]
         return (
-            self.by_units(even / even.sum(-1, keepdim=True).clip(LEAST_LEFT))
-            * self.has_row[..., None]
+            self.by_units(even / even.sum(-1, keepdim=True).clip(EPSILON)) * self.has_row[..., None]
         )
 
     @property
     def _visible(self) -> Tensor:
         """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
-        block = self.of_tokens
+        block = self.token_block
         return block.visible[block.inputs, None, self.rows, block.columns].float()
 
 
@@ -135,7 +134,9 @@ class Units:
         """Split some inputs of a block, from its `first` on, into ranges of queries that cut no word in two."""
         places = slice(first, first + inputs.stop - inputs.start)
         norms = None if block.value_norms is None else block.value_norms[places]
-        of_tokens = replace(block, inputs=inputs, weights=block.weights[places], value_norms=norms)
+        token_block = replace(
+            block, inputs=inputs, weights=block.weights[places], value_norms=norms
+        )
         starts = list(range(block.rows.start, block.rows.stop, most))
         if self.batch.unit is not None:
             unit = self.batch.inputs[inputs.start].unit
@@ -158,11 +159,11 @@ class Units:
                     of_units,
                     {},
                 )  # the mask is kept alive, so that its id stays its own
-            parts.append(UnitBlock(of_tokens, self._cache[key][1], rows, self._cache[key][2]))
+            parts.append(UnitBlock(token_block, self._cache[key][1], rows, self._cache[key][2]))
         return parts
 
 
-class SumsOfBatch:
+class BatchSums:
     """Named sums of each input of a batch or, by query, of one input's words or blocks of neighbouring words."""
 
     def __init__(self, units: Units) -> None:
@@ -176,13 +177,13 @@ class SumsOfBatch:
         """Add the sums of a block. Shape: each [input, head, query, column]; not by query, queries may be one."""
         for name, values in sums.items():
             if name not in self._sums:
-                shape = (self._count, *block.of_tokens.grid.shape, values.shape[-1])
+                shape = (self._count, *block.token_block.grid.shape, values.shape[-1])
                 self._sums[name] = torch.zeros(
-                    shape, dtype=exact(values.device), device=values.device
+                    shape, dtype=accumulation_dtype(values.device), device=values.device
                 )
-            head_sums = self._sums[name][:, block.of_tokens.layer, block.of_tokens.heads]
+            head_sums = self._sums[name][:, block.token_block.layer, block.token_block.heads]
             if self._into is None:
-                head_sums[block.of_tokens.inputs] += values.sum(2, dtype=head_sums.dtype)
+                head_sums[block.token_block.inputs] += values.sum(2, dtype=head_sums.dtype)
             else:
                 head_sums.index_add_(
                     0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums)
@@ -199,7 +200,7 @@ class SumsOfBatch:
         }
 
 
-def exact(device: torch.device) -> torch.dtype:
+def accumulation_dtype(device: torch.device) -> torch.dtype:
     """Float64, where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
@@ -225,7 +226,7 @@ class Targets:
         """The batch by its units."""
         return Units(self.batch, by_query=self.by_query)
 
-    def of_layers(
+    def by_layer(
         self, visible: NDArray[np.bool_], rows: Sequence[int] | None = None
     ) -> tuple[NDArray[np.float32], ...]:
         """The targets of the batch's single input under each layer's mask, which layers of one mask share.

@@ -28,7 +28,7 @@ from attnscan.scan.pair_scan import OnBad, batches_of, finish_scan, scan, sums_o
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
-from attnscan.scoring.units import exact
+from attnscan.scoring.units import accumulation_dtype
 from attnscan.studies.losses import QUANTITIES, Loss, measures_of
 
 _MEASURES = 1  # the half of the pairs by which no set was chosen
@@ -297,7 +297,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         ).to(device)
         model_inputs = collate(inputs, scanner.loaded.pad_id).to(device).model_inputs
         scanner.tap.output(
-            model_inputs, lambda _, out: of_layers.append(out[word].to(exact(device)).sum(0))
+            model_inputs, lambda _, out: of_layers.append(out[word].to(accumulation_dtype(device)).sum(0))
         )
         return {"output": torch.stack(of_layers), "words": word.sum()}
 

@@ -24,7 +24,7 @@ from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, labels_by, no_pair
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
-from attnscan.scoring.units import LEAST_LEFT
+from attnscan.scoring.units import EPSILON
 
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -196,7 +196,7 @@ class RowKeeper:
         for number, weights in enumerate(block.weights, block.inputs.indices(len(self.queries))[0]):
             queries = torch.tensor(self.queries[number], dtype=torch.int64) - block.rows.start
             rows = weights[:, queries[:, None], self._keys[number]]
-            rows = rows / rows.sum(-1, keepdim=True).clip(LEAST_LEFT) if self._among_words else rows
+            rows = rows / rows.sum(-1, keepdim=True).clip(EPSILON) if self._among_words else rows
             self._kept[number][block.layer, block.heads.indices(block.grid.shape[1])[0]] = rows
 
     def rows(self) -> list[Tensor]:

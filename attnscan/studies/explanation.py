@@ -25,7 +25,7 @@ from attnscan.scan.options import silent
 from attnscan.scan.pair_scan import OnBad, sums_over
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_by, no_pair
-from attnscan.scoring.blocks import KINDS, PairSums, SumsByName, error, ratio, residuals
+from attnscan.scoring.blocks import KEY_SETS, PairSums, SumsByName, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
 from attnscan.scoring.scorer import pair_sums
 from attnscan.scoring.units import Targets
@@ -141,7 +141,7 @@ def columns_of(sums: SumsByName, reading: AttentionView) -> dict[str, FloatArray
 
     Shape: each [pair, layer, head, pattern or habit]; `pairs` is 1 where any word counts.
     """
-    kind, (_, members) = KINDS[reading.among_words], habits_of(special=not reading.among_words)
+    kind, (_, members) = KEY_SETS[reading.among_words], habits_of(special=not reading.among_words)
     habits = {
         "weight": sums["on"] @ members,
         "n": sums["n"] * members.any(0),

@@ -18,7 +18,7 @@ from attnscan.scoring.blocks import (
     MOST_BLOCKS,
     ROOM,
     PairSums,
-    added,
+    add_sums,
     error,
     ratio,
     residuals,
@@ -78,8 +78,8 @@ def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
         second = total.keys.tolist().index(int(KEYS[1][:16], 16))
         assert_allclose(total.sums["on"].sum(0), SUMS["on"][:2].sum(0))
         assert total.sums["asked"][second].tolist() == [1, 1] and total.sums["asked"].sum() == 2
-    assert added(None, one) is one and added(one, None) is one
-    assert added({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
+    assert add_sums(None, one) is one and add_sums(one, None) is one
+    assert add_sums({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
 
 
 def test_models_of_many_heads_keep_fewer_blocks() -> None:

@@ -18,7 +18,7 @@ from attnscan.results.scores import (
 )
 from attnscan.results.terms import USUAL, AttentionView, Scored
 from attnscan.scoring import labels as module
-from attnscan.scoring.blocks import KINDS, PAIR_SUMS, SumsByName
+from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS, SumsByName
 from attnscan.scoring.labels import (
     Shares,
     class_shares,
@@ -48,7 +48,7 @@ def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns:
         "even_special": np.full((count, *GRID, 3), 0.1) * words,
         "all_words": words + 1,
     }
-    sums |= {f"{kind}.{name}": values for kind in KINDS for name, values in patterns.items()}
+    sums |= {f"{kind}.{name}": values for kind in KEY_SETS for name, values in patterns.items()}
     return sums | {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
 
 
@@ -85,7 +85,7 @@ def _labels(
     **how: bool,
 ) -> Labels:
     return labels_of(
-        scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"of_pairs": False, **how}
+        scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"by_pair": False, **how}
     )
 
 
@@ -132,13 +132,13 @@ def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(
     assert labels.stays is None and not labels.unsure.any() and labels.follows.any()
 
 
-@pytest.mark.parametrize(("count", "of_pairs"), [(30, True), (1, True), (12, False)])
+@pytest.mark.parametrize(("count", "by_pair"), [(30, True), (1, True), (12, False)])
 def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
-    count: int, of_pairs: bool
+    count: int, by_pair: bool
 ) -> None:
     """Of one pair, and of the words of one input, there is no error."""
     pairs = _pairs(count)
-    shares = class_shares(pairs, scores_of(pairs, SCORED), USUAL, of_pairs=of_pairs)
+    shares = class_shares(pairs, scores_of(pairs, SCORED), USUAL, by_pair=by_pair)
     names, share, se, chance = shares
     assert names == (*WORD_CLASSES, *SPECIAL_CLASSES)
     for place, name in enumerate(names):
@@ -150,7 +150,7 @@ def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
             pairs_of_head = zip(on[:, *head, column], n[:, *head, 0], strict=True)
             expected = Score([Measured(weight, words) for weight, words in pairs_of_head])
             assert_allclose(share[head][place], expected.mean())
-            assert_allclose(se[head][place], expected.se if of_pairs else np.nan)
+            assert_allclose(se[head][place], expected.se if by_pair else np.nan)
             assert_allclose(chance[head][place], even[:, *head, column].sum() / expected.n)
 
 
@@ -181,8 +181,8 @@ def _planned(
     return _sums(words, on, even, dict.fromkeys((*PAIR_SUMS, "pairs"), np.zeros((count, *GRID, 1))))
 
 
-def _habits(sums: Sums, *, of_pairs: bool = True) -> Labels:
-    return _labels(sums, SPECIAL_IN, (Scored("next-word"),), of_pairs=of_pairs)
+def _habits(sums: Sums, *, by_pair: bool = True) -> Labels:
+    return _labels(sums, SPECIAL_IN, (Scored("next-word"),), by_pair=by_pair)
 
 
 def test_planted_heads_have_their_habits_and_no_others() -> None:
@@ -201,7 +201,7 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "count", "noise", "of_pairs", "habit"),
+    ("plan", "count", "noise", "by_pair", "habit"),
     [
         # what tells it best from the average head, not that by which the average head is told best from it: `even`
         ({"start": 0.55, "even": 0.95}, 40, 0.02, True, "start"),
@@ -214,9 +214,9 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
     ],
 )
 def test_a_habit_is_beyond_doubt(
-    plan: dict[str, float], count: int, noise: float, of_pairs: bool, habit: str
+    plan: dict[str, float], count: int, noise: float, by_pair: bool, habit: str
 ) -> None:
-    assert _habits(_planned({(0, 0): plan}, count, noise), of_pairs=of_pairs).label[0, 0] == habit
+    assert _habits(_planned({(0, 0): plan}, count, noise), by_pair=by_pair).label[0, 0] == habit
 
 
 def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:

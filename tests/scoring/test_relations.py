@@ -20,7 +20,7 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
-from attnscan.scoring.blocks import added
+from attnscan.scoring.blocks import add_sums
 from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, ordered, syntax_of
 
 LAYERS, HEADS = 2, 3
@@ -210,7 +210,7 @@ def test_batches_and_their_order_change_nothing() -> None:
     ]
     assert len({rows_of(each) for each in alone}) > 2
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
-        total = reduce(added, [alone[number] for number in order])
+        total = reduce(add_sums, [alone[number] for number in order])
         assert rows_of(total) == rows_of(together)
         for found, expected in ((total[name], together[name]) for name in ("whole", "documents")):
             assert found.keys.tolist() == expected.keys.tolist()

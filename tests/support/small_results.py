@@ -13,7 +13,7 @@ from attnscan.scoring.labels import habits_of
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
 SCORED = (
     Scored("next-word"),
-    Scored("identical", of_others=True),
+    Scored("identical", excludes_self=True),
     Scored("cross-sentence", part_of="identical"),
     Scored("delimiter"),
 )

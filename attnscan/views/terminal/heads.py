@@ -196,14 +196,14 @@ def best_heads_view(
 def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table:
     """The best heads of a pattern of many pairs, with what their scores are worth."""
     p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
-    of_others, itself = result.scores.scored[p].of_others, result.table.itself[..., p].ravel()
+    excludes_self, itself = result.scores.scored[p].excludes_self, result.table.itself[..., p].ravel()
     columns = [
         Column("head"),
         Column("score", ">.3f"),
         Column("95 % interval", ">"),
         Column("lead", ">", 1),
     ]
-    columns += [Column("self", ">.3f", 3)] * of_others
+    columns += [Column("self", ">.3f", 3)] * excludes_self
     columns += [
         Column("chance", ">.3f", 4),
         Column("above", ">.3f"),
@@ -227,7 +227,7 @@ def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table
             row["score"],
             interval,
             difference,
-            *[itself[head]] * of_others,
+            *[itself[head]] * excludes_self,
         ]
         numbers = [row[name] for name in ("chance", "above_chance", "n", "pairs")]
         rows.append([*cells, *numbers, (bar, color_of(pattern))])

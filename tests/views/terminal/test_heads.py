@@ -121,7 +121,7 @@ def test_a_row_says_what_a_score_is_worth() -> None:
     assert (
         " self " not in lines[1]
     )  # how much of a score is the word itself: of patterns of others alone
-    lines = _best_screen(ranking_of(scored=Scored("identical", of_others=True))).splitlines()
+    lines = _best_screen(ranking_of(scored=Scored("identical", excludes_self=True))).splitlines()
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
 
 
