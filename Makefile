@@ -45,8 +45,8 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	@echo 'written to benchmarks/RESULTS.md. By hand: truth, and scan on a GPU, which say what they need'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
-	$(BIN)/python tests/support/readme.py
-	$(BIN)/python tests/support/pictures.py
+	PYTHONPATH=tests:benchmarks $(BIN)/python -m support.readme
+	PYTHONPATH=tests:benchmarks $(BIN)/python -m support.pictures
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

@@ -20,11 +20,11 @@ if "PYTEST_XDIST_WORKER" in os.environ or signal.getsignal(signal.SIGINT) == sig
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import torch  # noqa: E402
-from command_line import A, B  # noqa: E402
-from draws import ALL  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
-from loaded_models import LoadedModels  # noqa: E402
-from toy import save_toy_bert  # noqa: E402
+from support.command_line import A, B  # noqa: E402
+from support.hypothesis_draws import ALL  # noqa: E402
+from support.loaded_models import LoadedModels  # noqa: E402
+from support.toy_bert import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
 from attnscan.api.arguments import SCAN  # noqa: E402

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from tiny_checkpoints import SMALL, refusal, save
-from tiny_checkpoints import tokenizer as tiny_tokenizer
+from support.tiny_checkpoints import SMALL, refusal, save
+from support.tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers_of_kinds import whole_words
-from toy import save_toy_bert
+from support.tokenizers_of_kinds import whole_words
+from support.toy_bert import save_toy_bert
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan

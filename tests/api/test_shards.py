@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scans import PAIRS
+from support.small_scans import PAIRS
+from support.toy_bert import save_toy_bert
 from torch import Tensor
-from toy import save_toy_bert
 
 import attnscan
 from attnscan.errors import EngineError, InputError, OptionError

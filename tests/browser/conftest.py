@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_line import run
-from toy import save_toy_bert
-from translator import TRANSLATOR
-from treebanks import planted_file
+from support.command_line import run
+from support.toy_bert import save_toy_bert
+from support.translator import TRANSLATOR
+from support.treebanks import planted_file
 
 import attnscan
 from attnscan import HeadScores
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from chromium import running
+    from support.chromium import running
 
     with running() as browser:
         yield browser
@@ -34,7 +34,7 @@ def opened(browser: Browser, caplog: pytest.LogCaptureFixture) -> Iterator[Calla
 
     No page may fail, open a dialog, or ask for more than itself and its server; nor may the server fail.
     """
-    from chromium import settle
+    from support.chromium import settle
 
     troubles: list[str] = []
 

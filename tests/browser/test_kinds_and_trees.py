@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import Open, choose, picture_at, press
 from playwright.sync_api import expect
-from translator import TRANSLATOR, eager
+from support.chromium import Open, choose, picture_at, press
+from support.translator import TRANSLATOR, eager
 
 import attnscan
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import Open, choose, press, settle
-from command_line import A, B
-from loaded_models import LoadedModels
-from pages import Elements
 from playwright.sync_api import Page, expect
-from toy_mlm import save_toy_mlm, sentence
-from translator import TRANSLATOR
+from support.chromium import Open, choose, press, settle
+from support.command_line import A, B
+from support.loaded_models import LoadedModels
+from support.page_contents import Elements
+from support.toy_mlm import save_toy_mlm, sentence
+from support.translator import TRANSLATOR
 
 import attnscan
 from attnscan.scan import scanner

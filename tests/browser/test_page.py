@@ -8,11 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import Open, check_accessibility, choose, expect_address, picture_at, press, settle
-from hostile.texts import NASTY
 from numpy.typing import NDArray
-from pages import HOSTILE, made_up, without_neurons
 from playwright.sync_api import Locator, Page, expect
+from support.chromium import (
+    Open,
+    check_accessibility,
+    choose,
+    expect_address,
+    picture_at,
+    press,
+    settle,
+)
+from support.hostile.texts import NASTY
+from support.page_contents import HOSTILE, made_up, without_neurons
 
 import attnscan
 from attnscan import HeadScores

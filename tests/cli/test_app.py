@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import COLUMNS, A, B, command_named, run
+from support.command_line import COLUMNS, A, B, command_named, run
 
 import attnscan
 from attnscan.api.arguments import READING, SCAN, SHARED

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import misuse
-from hostile.runs import readable, served_for_a_moment
-from hostile.texts import NASTY
-from toy import save_toy_bert
-from treebanks import planted_file
+from support.command_line import misuse
+from support.hostile.runs import readable, served_for_a_moment
+from support.hostile.texts import NASTY
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted_file
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from command_line import command_named
 from rich.cells import cell_len
-from toy import save_toy_bert
+from support.command_line import command_named
+from support.toy_bert import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app

@@ -8,9 +8,9 @@ from pathlib import Path
 import openpyxl
 import pandas as pd
 import pytest
-from command_line import run
-from hostile.options import lines, prepared
-from hostile.runs import loaded_once, save_tiny_model
+from support.command_line import run
+from support.hostile.options import lines, prepared
+from support.hostile.runs import loaded_once, save_tiny_model
 
 from attnscan.cli.app import COMMANDS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import A, B, run
+from support.command_line import A, B, run
 
 import attnscan
 from attnscan.scoring.scorer import Scorer

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pair_files import Make, gzipped
+from support.pair_files import Make, gzipped
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from openpyxl import Workbook
-from pair_files import Make, parquet
+from support.pair_files import Make, parquet
 
 from attnscan.errors import PairsError
 from attnscan.inputs.read import read_pairs

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pair_files import HEADER, LINES, Make, gzipped, pairs_in, parquet
+from support.hypothesis_draws import draws
+from support.pair_files import HEADER, LINES, Make, gzipped, pairs_in, parquet
 
 from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs.read import read_pairs

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.handwritten_inputs import input_of
+from support.hypothesis_draws import draws
+from support.tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
 from transformers import PreTrainedTokenizerFast
-from written import input_of
 
 from attnscan.errors import InputError, SelectionError, TooLongError
 from attnscan.inputs.annotations import link_words

@@ -11,7 +11,7 @@ import fsspec
 import pytest
 from backports import zstd
 from fsspec.compression import compr
-from pair_files import AB, CD, EF, HEADER, gzipped, pairs_in, parquet, refusal
+from support.pair_files import AB, CD, EF, HEADER, gzipped, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
 from attnscan.inputs.files import FORMATS, PACKED, files_named, format_of, shown

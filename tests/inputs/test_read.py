@@ -10,7 +10,7 @@ from pathlib import Path
 import openpyxl
 import pyarrow as pa
 import pytest
-from pair_files import (
+from support.pair_files import (
     AB,
     CD,
     EF,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pair_files import Make, refusal, skipping
+from support.pair_files import Make, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.annotations import Alignments, link_words, links_of

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from draws import draws
-from hostile.runs import Trap
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written import random_weights
+from support.handwritten_inputs import random_weights
+from support.hostile.runs import Trap
+from support.hypothesis_draws import draws
 
 import attnscan
 from attnscan.errors import AttnscanError, WeightsError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_checkpoints import SMALL, refusal, save
+from support.tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 

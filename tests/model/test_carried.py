@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import NOT_CARRIED, TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
+from support.families import NOT_CARRIED, TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
 from torch import Tensor
 from torch.nn import Embedding, LayerNorm, Linear, Sequential
 

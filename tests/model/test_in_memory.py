@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from checkpoints_of_kinds import CASES, saved
-from families import TAPPED, UNTAPPED, tiny_model
-from tiny_checkpoints import SMALL, refusal
-from tiny_checkpoints import tokenizer as tiny_tokenizer
-from tokenizers_of_kinds import wordpiece
+from support.checkpoints_of_kinds import CASES, saved
+from support.families import TAPPED, UNTAPPED, tiny_model
+from support.tiny_checkpoints import SMALL, refusal
+from support.tiny_checkpoints import tokenizer as tiny_tokenizer
+from support.tokenizers_of_kinds import wordpiece
 from torch.testing import assert_close
 from transformers import (
     AutoConfig,

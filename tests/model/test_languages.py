@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import ENCODER_DECODERS, tiny_encoder_decoder, tiny_model, tiny_writer
-from tiny_checkpoints import SMALL, refusal, save
+from support.families import ENCODER_DECODERS, tiny_encoder_decoder, tiny_model, tiny_writer
+from support.tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import (
     AutoConfig,

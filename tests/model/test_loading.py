@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
+from support.tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
 from transformers import (
     AutoConfig,
     AutoModel,

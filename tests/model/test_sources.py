@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import constants, scan_cache_dir
-from model_hub import COMMIT, ID, WHOLE, ModelHub, checkpoint, in_cache, model_hub
-from tiny_checkpoints import SMALL, loaded, refusal, save
+from support.model_hub import COMMIT, ID, WHOLE, ModelHub, checkpoint, in_cache, model_hub
+from support.tiny_checkpoints import SMALL, loaded, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model import sources

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from families import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.families import (
     ENCODER_DECODERS,
     TAPPED,
     UNTAPPED,
@@ -22,8 +24,6 @@ from families import (
     tiny_model,
     tiny_translations,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from ablated import effect_of
-from small_results import SIGNATURE
+from support.ablation_effects import effect_of
+from support.small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, Quantity
 from attnscan.results.files import render

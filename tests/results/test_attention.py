@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scans import ARTICLE, BUNDLED, classify
+from support.small_scans import ARTICLE, BUNDLED, classify
 
 from attnscan.errors import SelectionError
 from attnscan.model import tap

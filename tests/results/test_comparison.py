@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from small_results import PATTERNS, SIGNATURE, labels_of, result_of
+from support.small_results import PATTERNS, SIGNATURE, labels_of, result_of
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.scores import Labels, Scores

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_results import ABOVE, PATTERNS, SIGNATURE, WINNERS, labels_of, ranking_of, result_of
+from support.small_results import (
+    ABOVE,
+    PATTERNS,
+    SIGNATURE,
+    WINNERS,
+    labels_of,
+    ranking_of,
+    result_of,
+)
 
 from attnscan.errors import OptionError
 from attnscan.results.scores import ScoreTable, best_first

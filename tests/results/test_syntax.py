@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import save_toy_bert
-from treebanks import planted
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted
 
 import attnscan
 from attnscan.api.studies import read_trees

@@ -13,9 +13,9 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from cells import text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.csv_cells import text_of
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights

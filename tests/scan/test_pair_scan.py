@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scans import (
+from support.small_scans import (
     ARTICLE,
     BUNDLED,
     PAIRS,
@@ -27,7 +27,7 @@ from scans import (
     scan_shard,
     states_of,
 )
-from tiny_checkpoints import SMALL, save
+from support.tiny_checkpoints import SMALL, save
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan

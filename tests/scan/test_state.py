@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from scans import PAIRS, assert_equal_sums, records_of, states_of
+from support.small_scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Record

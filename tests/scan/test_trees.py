@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from toy import save_toy_bert
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted_file
 from transformers import AutoTokenizer, BertConfig, BertModel
-from treebanks import planted_file
 
 import attnscan
 from attnscan.errors import InputError, OptionError, StateError, TooLongError

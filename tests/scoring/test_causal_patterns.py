@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 from by_loops import Input, Score, added, by_query
-from families import TAPPED, tiny_model
 from numpy.testing import assert_allclose
-from reference import Written
-from tokenizers_of_kinds import whole_words, without_delimiters
-from toy_decoder import save_induction_gpt2, tokenizer_of
+from support.families import TAPPED, tiny_model
+from support.reference_scores import Written
+from support.tokenizers_of_kinds import whole_words, without_delimiters
+from support.toy_decoder import save_induction_gpt2, tokenizer_of
 
 import attnscan
 from attnscan.errors import OptionError

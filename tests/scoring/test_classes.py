@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 from by_loops import Input, class_of
-from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from reference import Written
-from written import attend, input_of, random_weights
+from support.handwritten_inputs import attend, input_of, random_weights
+from support.hypothesis_draws import draws
+from support.reference_scores import Written
 
 from attnscan.inputs.batch import WholeWords, collate
 from attnscan.results.scores import CLASSES, COLUMNS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from by_loops import Measured, Score
 from numpy.testing import assert_allclose
-from small_results import SCORED
+from support.small_results import SCORED
 from truth_of_labels import Means, Unit, add_up
 
 from attnscan.results.scores import (

@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from command_line import A, B, run
-from tiny_checkpoints import refusal
+from support.command_line import A, B, run
+from support.handwritten_inputs import batch_of, translations
+from support.tiny_checkpoints import refusal
 from typer.testing import CliRunner
-from written import batch_of, translations
 
 from attnscan.cli.app import app
 from attnscan.errors import OptionError

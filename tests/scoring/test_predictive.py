@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from by_loops import Checkpoint, helps
-from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
-from tokenizers_of_kinds import encode_pair
+from support.families import TAPPED, UNTAPPED
+from support.handwritten_inputs import input_of
+from support.tokenizers_of_kinds import encode_pair
 from torch.nn.functional import pad
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
-from written import input_of
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate

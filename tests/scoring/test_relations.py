@@ -12,9 +12,9 @@ import pytest
 import torch
 from by_loops import merged
 from numpy.testing import assert_allclose
+from support.handwritten_inputs import attend, random_weights
 from truth_of_syntax import RULES as THEIR_RULES
 from truth_of_syntax import linked, pointed
-from written import attend, random_weights
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import collate

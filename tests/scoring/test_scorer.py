@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from reference import Written, check_head
-from written import attend, input_of, random_weights
+from support.handwritten_inputs import attend, input_of, random_weights
+from support.hypothesis_draws import draws
+from support.reference_scores import Written, check_head
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from live import TOKEN, StandIn, session_of
 from starlette.applications import Starlette
+from support.live_session import TOKEN, StandIn, session_of
 
 import attnscan
 from attnscan.results.heads import HeadScores

@@ -9,10 +9,20 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from live import HOST, PORT, TOKEN, StandIn, body_of, call, fetched, listened, session_of
-from pages import Elements
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from support.live_session import (
+    HOST,
+    PORT,
+    TOKEN,
+    StandIn,
+    body_of,
+    call,
+    fetched,
+    listened,
+    session_of,
+)
+from support.page_contents import Elements
 
 from attnscan.errors import InputError, SelectionError
 from attnscan.inputs.sentence import Pair

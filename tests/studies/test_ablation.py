@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ablated import saved_with_tokenizer
-from families import TAPPED, tiny_model
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toy import VOCABULARY, save_toy_bert
-from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
+from support.ablation_effects import saved_with_tokenizer
+from support.families import TAPPED, tiny_model
+from support.toy_bert import VOCABULARY, save_toy_bert
+from support.toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,

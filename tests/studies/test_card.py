@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from toy import Plan, save_toy_bert
+from support.toy_bert import Plan, save_toy_bert
 
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record, Unit

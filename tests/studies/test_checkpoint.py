@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
+from support.checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
 from attnscan.results.card import Checkpoint
 from attnscan.results.terms import MEASURES

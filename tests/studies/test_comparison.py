@@ -11,7 +11,7 @@ import torch
 from by_loops import Measured, Score
 from numpy.testing import assert_allclose
 from scipy.special import rel_entr
-from toy import AFTER, BEFORE, PAIRS, save_toy_bert
+from support.toy_bert import AFTER, BEFORE, PAIRS, save_toy_bert
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import Relation, Units

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from ablated import saved_with_tokenizer
 from by_loops import targets
-from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from reference import Written
+from support.ablation_effects import saved_with_tokenizer
+from support.families import TAPPED, UNTAPPED, tiny_model
+from support.handwritten_inputs import batch_of
+from support.reference_scores import Written
+from support.toy_bert import save_toy_bert
 from torch import Tensor
-from toy import save_toy_bert
 from truth_of_studies import explain_neurons
-from written import batch_of
 
 import attnscan
 from attnscan.errors import InputError

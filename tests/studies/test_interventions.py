@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from families import (
+from numpy.testing import assert_allclose
+from support.families import (
     TAPPED,
     TAPPED_DECODERS,
     UNTAPPED,
@@ -15,8 +16,7 @@ from families import (
     tiny_inputs,
     tiny_model,
 )
-from numpy.testing import assert_allclose
-from written import input_of
+from support.handwritten_inputs import input_of
 
 from attnscan.errors import ModelError
 from attnscan.model.tap import AttentionTap

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
-from ablated import saved_with_tokenizer
-from checkpoints_of_kinds import CASES as KINDS
-from checkpoints_of_kinds import saved
-from families import TAPPED, UNTAPPED, Settings
 from numpy.testing import assert_allclose, assert_array_equal
-from tokenizers_of_kinds import byte_level, wordpiece
+from support.ablation_effects import saved_with_tokenizer
+from support.checkpoints_of_kinds import CASES as KINDS
+from support.checkpoints_of_kinds import saved
+from support.families import TAPPED, UNTAPPED, Settings
+from support.tokenizers_of_kinds import byte_level, wordpiece
 from transformers import (
     AutoConfig,
     AutoModel,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from families import TAPPED, UNTAPPED
-from tokenizers_of_kinds import (
+from support.families import TAPPED, UNTAPPED
+from support.tokenizers_of_kinds import (
     beginning_alone,
     byte_level,
     ending,

@@ -1,15 +1,15 @@
 """Makes the README's pictures of the page and of the live page, with a real browser, into docs/pictures/.
 
-    python tests/support/page_picture.py
+    PYTHONPATH=tests python -m support.page_picture
 
 Not held by a test: what a browser draws differs a little from one to the next.
 """
 
 from tempfile import NamedTemporaryFile
 
-from chromium import running, settle
-from command_line import A, B
-from pictures import DIRECTORY
+from support.chromium import running, settle
+from support.command_line import A, B
+from support.pictures import DIRECTORY
 
 import attnscan
 

@@ -1,6 +1,6 @@
 """Makes the pictures of the gallery and the README from the program itself, into docs/pictures/.
 
-    python tests/support/pictures.py [TREEBANK.conllu]
+    PYTHONPATH=tests python -m support.pictures [TREEBANK.conllu]
 
 The treebank of the pictures of `syntax` does not ship: they are made only where the file is named.
 `test_docs.py` holds the two together.
@@ -14,11 +14,11 @@ from itertools import islice
 from typing import get_args
 
 import torch
-from command_line import A, B
-from readme import README, ROOT, output_of
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
+from support.command_line import A, B
+from support.readme import README, ROOT, output_of
 from transformers import AutoModel, AutoTokenizer
 
 import attnscan

@@ -1,6 +1,6 @@
 """Pastes real output into the README and docs/, so that it cannot go stale; `test_docs.py` holds the two together.
 
-    python tests/support/readme.py
+    PYTHONPATH=tests python -m support.readme
 
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output, or above the picture of its screen. Tables stand between comments that say what of (`_MADE`).
@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import families
-from command_line import command_named
+from support import families
+from support.command_line import command_named
 from typer.testing import CliRunner
 
 import attnscan
@@ -151,7 +151,7 @@ def _whose(name: str) -> str:
 
 
 def _gallery() -> str:
-    from pictures import of_command
+    from support.pictures import of_command
 
     shown = ""
     for command in COMMANDS:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers_of_kinds import BERT, wordpiece_of
+from support.tokenizers_of_kinds import BERT, wordpiece_of
 from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import AttnscanError, ModelError

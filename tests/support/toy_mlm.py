@@ -9,8 +9,8 @@ import math
 from pathlib import Path
 
 import torch
-from tokenizers_of_kinds import BERT
-from toy import _FEATURES, _WORD, HEAD_SIZE, VOCABULARY, WORDS, _install, save_toy_bert
+from support.tokenizers_of_kinds import BERT
+from support.toy_bert import _FEATURES, _WORD, HEAD_SIZE, VOCABULARY, WORDS, _install, save_toy_bert
 from transformers import BertForMaskedLM
 
 from attnscan.results.terms import Head

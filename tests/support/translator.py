@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from families import ENCODER_DECODERS
+from support.families import ENCODER_DECODERS
+from support.tokenizers_of_kinds import ending
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from tokenizers_of_kinds import ending
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,

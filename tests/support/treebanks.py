@@ -6,7 +6,7 @@ It stands one to three words behind it, and a word of its part of speech may sta
 from itertools import product
 from pathlib import Path
 
-from toy import NOUNS, VERBS
+from support.toy_bert import NOUNS, VERBS
 
 
 def line(number: int | str, form: str, upos: str, head: int | str, deprel: str) -> str:

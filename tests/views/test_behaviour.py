@@ -6,8 +6,8 @@ from html import unescape
 
 import numpy as np
 import pytest
-from pages import made_up
-from small_results import SIGNATURE, ranking_of
+from support.page_contents import made_up
+from support.small_results import SIGNATURE, ranking_of
 
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores

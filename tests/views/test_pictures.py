@@ -11,14 +11,14 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-from ablated import effect_of
-from drawn import random_weights, size, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from small_results import SIGNATURE, doing
-from toy import save_toy_bert
-from treebanks import planted_file
+from support.ablation_effects import effect_of
+from support.drawn_pictures import random_weights, size, texts
+from support.small_results import SIGNATURE, doing
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted_file
 
 import attnscan
 from attnscan import PATTERNS, heads

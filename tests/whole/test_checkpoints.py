@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from families import GROUPED, TAPPED, UNTAPPED, Collected, tiny_inputs
-from tiny_checkpoints import SIZE, SMALL, refusal, save
-from tokenizers_of_kinds import wordpiece
+from support.families import GROUPED, TAPPED, UNTAPPED, Collected, tiny_inputs
+from support.tiny_checkpoints import SIZE, SMALL, refusal, save
+from support.tokenizers_of_kinds import wordpiece
 from transformers import (
     AutoConfig,
     AutoModel,

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from drawn import texts
-from families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
 from numpy.typing import NDArray
-from pictures import DIRECTORY, of_command, pictures, screens, studies
-from readme import PAGES, README, updated
-from tokenizers_of_kinds import wordpiece
+from support.drawn_pictures import texts
+from support.families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
+from support.handwritten_inputs import batch_of, translations
+from support.pictures import DIRECTORY, of_command, pictures, screens, studies
+from support.readme import PAGES, README, updated
+from support.tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner
-from written import batch_of, translations
 
 import attnscan
 from attnscan import errors

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import reference
 import torch
-import translator
-from command_line import run, table
-from families import BART, tiny_writer
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
-from reference import Written, check_head
 from scipy.spatial.distance import jensenshannon
-from tokenizers_of_kinds import ending
+from support import reference_scores as reference
+from support import translator
+from support.command_line import run, table
+from support.families import BART, tiny_writer
+from support.reference_scores import Written, check_head
+from support.tokenizers_of_kinds import ending
+from support.translator import TRANSLATOR
 from transformers import (
     AutoTokenizer,
     BartConfig,
@@ -27,7 +28,6 @@ from transformers import (
     WhisperConfig,
     WhisperForConditionalGeneration,
 )
-from translator import TRANSLATOR
 from typer.testing import CliRunner
 
 import attnscan

@@ -12,12 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checkpoints_of_kinds import CASES, saved
-from command_line import run, table
-from families import REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
-from reference import Written, check_head
+from support.checkpoints_of_kinds import CASES, saved
+from support.command_line import run, table
+from support.families import (
+    REFUSED,
+    TAPPED,
+    UNTAPPED,
+    Collected,
+    eager_attention,
+    tiny_inputs,
+    tiny_model,
+)
+from support.handwritten_inputs import encoded_tokens
+from support.reference_scores import Written, check_head
 from transformers import AutoModel, AutoTokenizer
-from written import encoded_tokens
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import table
+from support.command_line import table
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARTICLE = "bert-base-uncased.store-strawberries"

@@ -12,11 +12,11 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
-from draws import draws
-from hostile import kills, options, texts
-from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from support.hostile import kills, options, texts
+from support.hostile.runs import check, loaded_once, run, save_tiny_model
+from support.hypothesis_draws import draws
 
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.output import SUFFIXES

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from hostile.runs import Trap, check, run, save_tiny_model
 from safetensors.torch import load, load_file, save
+from support.hostile.runs import Trap, check, run, save_tiny_model
 
 Change = Callable[[Path], object]
 EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"

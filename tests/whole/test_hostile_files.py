@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from hostile.runs import check, run, save_tiny_model
 from openpyxl import Workbook
+from support.hostile.runs import check, run, save_tiny_model
 
 from attnscan.errors import AttnscanError
 from attnscan.inputs.read import read_pairs

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import translator
-from command_line import run, table
 from numpy.testing import assert_allclose, assert_array_equal
-from pages import Elements
+from support import translator
+from support.command_line import run, table
+from support.page_contents import Elements
+from support.translator import TRANSLATOR
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-from translator import TRANSLATOR
 
 import attnscan
 from attnscan.errors import InputError, ModelError, OptionError, SelectionError

@@ -11,9 +11,9 @@ from html import unescape
 
 import numpy as np
 import pytest
-from command_line import run, table
-from drawn import texts
-from pages import Elements
+from support.command_line import run, table
+from support.drawn_pictures import texts
+from support.page_contents import Elements
 
 import attnscan
 from attnscan import HeadScores

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from support.toy_bert import save_toy_bert
 from torch import Tensor
-from toy import save_toy_bert
 
 import attnscan
 from attnscan import Sentence

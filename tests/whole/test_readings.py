@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 import torch
 from by_loops import Checkpoint
-from command_line import A, B, run, table
 from numpy.testing import assert_allclose
-from reference import Written, check_head
 from scipy.spatial.distance import jensenshannon
+from support.command_line import A, B, run, table
+from support.reference_scores import Written, check_head
+from support.tiny_checkpoints import SMALL, save
+from support.toy_bert import HEAD_SIZE, VOCABULARY, save_toy_bert
 from tally import bundled
-from tiny_checkpoints import SMALL, save
-from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
 from transformers import BertConfig, BertForMaskedLM, BertModel
 from truth_of_labels import taken
 from typer.testing import CliRunner

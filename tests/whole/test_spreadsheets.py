@@ -13,7 +13,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
-from cells import text_of
+from support.csv_cells import text_of
 
 from attnscan.results.files import Format, render
 from attnscan.text import plain

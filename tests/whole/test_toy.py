@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import table
-from toy import ARTICLES, NOUNS, VERBS, Plan, save_toy_bert
+from support.command_line import table
+from support.toy_bert import ARTICLES, NOUNS, VERBS, Plan, save_toy_bert
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 import attnscan

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
-from command_line import run, table
+from support.checkpoints_of_kinds import CASES, NO_DELIMITER, saved
+from support.command_line import run, table
 
 from attnscan.scoring.patterns import PATTERNS, SHIPPED
 

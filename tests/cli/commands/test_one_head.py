@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import A, B, run, table
 from numpy.testing import assert_allclose
-from toy import save_toy_bert
-from treebanks import planted_file
+from support.command_line import A, B, run, table
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted_file
 
 from attnscan.results.attention import Attention
 

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import httpx2
 import numpy as np
 import pytest
-from command_line import run
-from drawn import size, texts
-from hostile.runs import interrupt, once_served, served_for_a_moment
-from live import body_of
-from pages import Elements
-from toy import save_toy_bert
-from treebanks import planted_file
+from support.command_line import run
+from support.drawn_pictures import size, texts
+from support.hostile.runs import interrupt, once_served, served_for_a_moment
+from support.live_session import body_of
+from support.page_contents import Elements
+from support.toy_bert import save_toy_bert
+from support.treebanks import planted_file
 from typer.testing import CliRunner, Result
 
 import attnscan

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import run, table
-from drawn import texts
 from numpy.testing import assert_allclose
-from toy import AFTER, BEFORE, PAIRS, save_toy_bert
-from treebanks import planted_file
+from support.command_line import run, table
+from support.drawn_pictures import texts
+from support.toy_bert import AFTER, BEFORE, PAIRS, save_toy_bert
+from support.treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app

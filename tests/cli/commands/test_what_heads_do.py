@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import COLUMNS, A, B, classify, misuse, run, table
-from toy import save_toy_bert
+from support.command_line import COLUMNS, A, B, classify, misuse, run, table
+from support.toy_bert import save_toy_bert
 from typer.testing import CliRunner
 
 import attnscan

@@ -20,17 +20,17 @@ from pathlib import Path
 
 import pandas as pd
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from treebanks import planted_file
+from support.hostile.options import lines
+from support.hostile.runs import save_tiny_model
+from support.treebanks import planted_file
 
 from attnscan.api import many_pairs as ranking
 from attnscan.cli.app import main
 from attnscan.inputs.read import shipped_pairs
 from attnscan.scan import pair_scan as windows
 from attnscan.scan import scanner, state  # noqa: F401  (so that a fork finds them)
-from hostile.options import lines
-from hostile.runs import save_tiny_model
 
 OLDER = b"of an earlier run"
 TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet", "xlsx")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from command_line import command_named
-from treebanks import planted_file
-
-from hostile.runs import check, run, served_for_a_moment
+from support.command_line import command_named
+from support.hostile.runs import check, run, served_for_a_moment
+from support.treebanks import planted_file
 
 NUMBERS = ("0", "-1", "1.5", str(2**63), "nan", "inf", "1e308")
 TEXTS = (

@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 import typer
-from tokenizers_of_kinds import byte_level
+from support.tokenizers_of_kinds import byte_level
 from transformers import BertConfig, BertModel
 from typer.testing import CliRunner, Result
 

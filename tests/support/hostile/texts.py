@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cells import text_of
 from hypothesis import strategies as st
+from support.csv_cells import text_of
+from support.hostile.runs import HEADS, LAYERS, check, readable, run
 
 from attnscan.results.files import safe_cell
-from hostile.runs import HEADS, LAYERS, check, readable, run
 
 NASTY = (
     *(

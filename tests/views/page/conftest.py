@@ -1,7 +1,7 @@
 """Results to put on a page."""
 
 import pytest
-from pages import made_up
+from support.page_contents import made_up
 
 from attnscan import HeadScores
 from attnscan.results.attention import Attention

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from pages import Elements, carrying, made_up, without_neurons
+from support.page_contents import Elements, carrying, made_up, without_neurons
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen, check_drawn

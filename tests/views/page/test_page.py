@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pages import HOSTILE, Elements, made_up
+from support.page_contents import HOSTILE, Elements, made_up
 
 import attnscan
 from attnscan import HeadScores

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from pages import HOSTILE, Elements
-from toy import save_toy_bert
-from treebanks import line, planted, planted_file
+from support.page_contents import HOSTILE, Elements
+from support.toy_bert import save_toy_bert
+from support.treebanks import line, planted, planted_file
 
 import attnscan
 from attnscan.api.studies import read_trees

@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from command_line import A, B
-from drawn import random_weights
-from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_of, result_of
+from support.command_line import A, B
+from support.drawn_pictures import random_weights
+from support.hypothesis_draws import draws
+from support.small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_of, result_of
 
 import attnscan
 from attnscan.results.heads import HeadScores

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from ablated import effect_of
 from rich.text import Text
-from small_results import SIGNATURE
-from toy import save_toy_bert
+from support.ablation_effects import effect_of
+from support.small_results import SIGNATURE
+from support.toy_bert import save_toy_bert
 
 import attnscan
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from toy import toy_tokenizer
+from support.toy_bert import toy_tokenizer
 
 from attnscan.results.ablation import Effect, HeadSet, Quantity
 from attnscan.results.terms import Head

@@ -12,8 +12,8 @@ import numpy as np
 from by_loops import Input, Measured, Rows, Score, added, by_query, targets
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from support.translator import eager
 from transformers import AutoTokenizer
-from translator import eager
 
 from attnscan.results.heads import Scores
 from attnscan.results.terms import Head

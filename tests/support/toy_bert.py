@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from tokenizers_of_kinds import BERT, wordpiece_of
+from support.tokenizers_of_kinds import BERT, wordpiece_of
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from attnscan.inputs.sentence import Pair
