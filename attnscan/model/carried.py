@@ -41,21 +41,21 @@ class OutputProjections:
         )
         return norms
 
-    def of_values(self, block: AttentionBlock) -> Tensor:
+    def value_norms(self, block: AttentionBlock) -> Tensor:
         """How long the vectors are that all keys have to give, ‖f(x_j)‖. Shape: [batch, head, key], float32."""
         return self.norms(block, block.value)
 
-    def outputs(self, block: AttentionBlock) -> Tensor:
+    def output_norms(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
         return self.norms(
             block, block.weights @ block.value.float() if block.output is None else block.output
         )
 
-    def carried(self, block: AttentionBlock) -> AttentionBlock:
+    def to_carried(self, block: AttentionBlock) -> AttentionBlock:
         """A block with what heads carry in place of weights; `idle` tells which rows carry nothing, and are zero."""
         assert block.logits is not None
-        norms, idle = self.of_values(block), None
+        norms, idle = self.value_norms(block), None
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
         if bool((zero := norms == 0).any()):

@@ -87,14 +87,14 @@ class LoadedModel:
         return whole_words(self.tokenizer)
 
     @property
-    def whole(self) -> Any:
+    def with_task_head(self) -> Any:
         """The model with its task head, if it has one."""
         return self.model if self.masked_lm is None else self.masked_lm
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """What model this is, whatever its name and place; taken when it is first asked for."""
-        return fingerprint(self.whole, self.tokenizer)
+        return fingerprint(self.with_task_head, self.tokenizer)
 
     @property
     def embedding(self) -> Tensor:

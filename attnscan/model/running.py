@@ -320,7 +320,7 @@ class ModelCalls:
     """By the number of a call, where its layer stands in the grid; those of other kinds are not read."""
     count: int  # of all kinds
     grid: Grid  # the heads of the kind that is read
-    tapped: bool  # whether the model calls the registered attention function; else it is watched
+    uses_tap: bool  # whether the model calls the registered attention function; else it is watched
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ Consumer = Callable[[AttentionBlock], None]
 """Takes blocks; of an input, layers come in order."""
 
 
-def of_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
+def expand_to_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
     """Which tokens see which, where a target's tokens are counted behind its source's; `sizes` are of both.
 
     Shape: `visible` [batch, target token, source token], bool -> [batch, token, token].
@@ -129,7 +129,7 @@ class AttentionTap:
             stack.enter_context(running.quiet_transformers())  # no advice, from tokenizers either
             stack.enter_context(
                 running.attention_of(
-                    self.model, running.ATTENTION if self.calls.tapped else "eager"
+                    self.model, running.ATTENTION if self.calls.uses_tap else "eager"
                 )
             )
             self._open = stack.pop_all()
@@ -157,7 +157,7 @@ class AttentionTap:
         }
         queries, keys = _TEXTS.get(self.kind, ("", ""))
         sizes = list(zip(lengths[queries], lengths[keys], strict=True))
-        if self.calls.tapped:
+        if self.calls.uses_tap:
             if (
                 not on_cpu and self.kind is AttentionKind.ONLY
             ):  # padding costs less there than blocks by length
@@ -200,7 +200,7 @@ class AttentionTap:
         """Run a model for this thread. Raises: CaptureError if it fails, or does not come as far as its last layer."""
         watch = (
             nullcontext()
-            if self.calls.tapped
+            if self.calls.uses_tap
             else SoftmaxWatch(run.watch, len(inputs["input_ids"]))
         )
         try:
@@ -373,7 +373,7 @@ class _Run:
                     for i, (rows, columns) in enumerate(self.sizes)
                 ]
             if self.tap.kind is AttentionKind.CROSS:
-                visible = of_both_texts(visible, self.sizes)
+                visible = expand_to_both_texts(visible, self.sizes)
             self.masks[id(mask)] = (
                 added,
                 visible,
@@ -396,7 +396,9 @@ class _Run:
             call.logits[..., :columns] <= _HIDDEN
         ).all(1)
         visible = (
-            of_both_texts(visible, self.sizes) if self.tap.kind is AttentionKind.CROSS else visible
+            expand_to_both_texts(visible, self.sizes)
+            if self.tap.kind is AttentionKind.CROSS
+            else visible
         )
         self.visible = (
             self.visible if torch.equal(self.visible, visible) else visible

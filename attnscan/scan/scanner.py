@@ -165,7 +165,7 @@ class Scanner:
                 kept_heads if chosen.heads is None else len(chosen.heads),
             )
         cells = copies * kept_heads * rows * tokens + (
-            0 if self.tap.calls.tapped else _OF_WATCHED * heads * tokens**2
+            0 if self.tap.calls.uses_tap else _OF_WATCHED * heads * tokens**2
         )
         if tokens > _SHORT:
             remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
@@ -314,7 +314,7 @@ class Scanner:
 
         By a reading of what heads carry, it is shown that in their place. Raises: CaptureError.
         """
-        carried = self.projections.carried if self.options.reading.carried else None
+        carried = self.projections.to_carried if self.options.reading.carried else None
         self.tap.run(
             model_inputs, consume if carried is None else lambda block: consume(carried(block))
         )
@@ -352,7 +352,7 @@ class Scanner:
             transformers=str(transformers.__version__),
             dtype=str(loaded.scored.dtype).removeprefix("torch."),
             device=loaded.device.type,
-            read_by="tap" if self.tap.calls.tapped else "watch",
+            read_by="tap" if self.tap.calls.uses_tap else "watch",
             predictive=self.measure or "off",
             layers=self.grid().layers,
             fingerprint=short(loaded.fingerprint)
@@ -398,7 +398,7 @@ class InputReading:
         self._scorers = {
             by: InputScorers(self._targets, options, keep=keep, in_full=in_full) for by in readings
         }
-        norms = None if self._projections is None else self._projections.of_values
+        norms = None if self._projections is None else self._projections.value_norms
         self._keeper = AttentionKeeper(norms, chosen) if keep else None
         self._outputs = torch.zeros(0)
 
@@ -407,10 +407,10 @@ class InputReading:
         for consumer in self._scorers["weight"].consumers:
             consumer(block)
         if self._projections is not None:
-            carried = self._projections.carried(block)
+            carried = self._projections.to_carried(block)
             for consumer in self._scorers["carried"].consumers:
                 consumer(carried)
-            outputs = self._projections.outputs(block)[0]
+            outputs = self._projections.output_norms(block)[0]
             if self._outputs.shape[:2] != block.grid.shape:
                 self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
             self._outputs[block.layer, block.heads, block.rows] = outputs

@@ -8,7 +8,7 @@ import torch
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.weights import SavedWeights, encode_tokens
-from attnscan.model.tap import AttentionBlock, of_both_texts, visible_keys
+from attnscan.model.tap import AttentionBlock, expand_to_both_texts, visible_keys
 from attnscan.results.attention import Attention, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Grid
@@ -42,7 +42,7 @@ def classify_weights(
     ]
     visible = torch.zeros(0)
     if saved.source:
-        visible = of_both_texts(present[:, None].expand(1, queries, keys), [(queries, keys)])
+        visible = expand_to_both_texts(present[:, None].expand(1, queries, keys), [(queries, keys)])
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         if not saved.source and not torch.equal(
             visible, layer_visible := visible_keys(weights, present)

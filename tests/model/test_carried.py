@@ -92,7 +92,7 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
                 length = part.weights.shape[-1]
                 transformed = part.value @ slices[part.heads]
                 found[part.inputs, :length] += (part.weights @ transformed).sum(1)
-                norms = projections.of_values(part)
+                norms = projections.value_norms(part)
                 norms_error = max(
                     norms_error, float((norms - transformed.norm(dim=-1)).abs().max() / norms.max())
                 )
@@ -144,7 +144,7 @@ def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> Non
     block = AttentionBlock(
         Grid((1, 1)), 0, every, every, weights, visible, None, None, 1.0, logits, value
     )
-    carried = projections.carried(block)
+    carried = projections.to_carried(block)
     assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
     torch.testing.assert_close(
         carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]])

@@ -119,7 +119,7 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
     for family in ("distilbert", "roberta", "gpt2"):
         settings = {**TAPPED[family], **({"type_vocab_size": 1} if family == "roberta" else {})}
         collected, tap = _captured(tiny_model(family, settings), inputs)
-        assert tap.calls.tapped and len(collected.blocks) == 3
+        assert tap.calls.uses_tap and len(collected.blocks) == 3
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.d
         torch.testing.assert_close(
             weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding
         )
-        if tap.calls.tapped:
+        if tap.calls.uses_tap:
             torch.testing.assert_close(
                 weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0
             )
@@ -284,7 +284,7 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
     model = tiny_encoder_decoder(family)
     expected = [_alone(model, kind, number) for number in range(2)]
     blocks, tap = _blocks(tiny_encoder_decoder(family, None), kind, tiny_translations())
-    assert tap.calls.tapped == (kind.letter in ENCODER_DECODERS[family][1])
+    assert tap.calls.uses_tap == (kind.letter in ENCODER_DECODERS[family][1])
     layers, heads = len(expected[0]), len(expected[0][0])
     assert {block.grid for block in blocks} == {Grid((layers, heads), kind)}
     assert layers == (3 if kind is AttentionKind.ENCODER else 2)

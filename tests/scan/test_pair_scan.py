@@ -178,7 +178,7 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
         grid, needs = scanner.grid(), 150_000 * 8000
         kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
         monkeypatch.setattr(running, "free_memory", lambda: needs + kept)
-        monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, tapped=not watched))
+        monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, uses_tap=not watched))
 
         def check(tokens: int, rows: Any, copies: int) -> None:
             scanner.check_room(tokens, None if rows is None else Chosen(grid, tuple(rows)), copies)

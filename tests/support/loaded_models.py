@@ -67,12 +67,15 @@ class LoadedModels:
 def _state(loaded: LoadedModel) -> dict[str, Any]:
     """All that somebody could forget to put back; but for the attention, since a module may hold a tap open."""
     state: dict[str, Any] = {}
-    for name, module in loaded.whole.named_modules():
+    for name, module in loaded.with_task_head.named_modules():
         state[name or "the model"] = (
             module.training,
             sum(len(getattr(module, kind)) for kind in _HOOKS),
         )
-    for name, weights in [*loaded.whole.named_parameters(), *loaded.whole.named_buffers()]:
+    for name, weights in [
+        *loaded.with_task_head.named_parameters(),
+        *loaded.with_task_head.named_buffers(),
+    ]:
         state[name] = (
             id(weights),
             weights.data_ptr(),

@@ -96,7 +96,7 @@ def outcome(family: str) -> Outcome:
     layers = sorted(collected.blocks)
     assert layers == [*range(LAYERS)]
     return Outcome(
-        read_by_tap=tap.calls.tapped,
+        read_by_tap=tap.calls.uses_tap,
         tapped=[collected.layer(layer) for layer in layers],
         visible=[collected.visible(layer) for layer in layers],
         alone=alone,
