@@ -55,7 +55,8 @@ class Checkpoint:
 
     def __init__(self, directory: Path, name: str = "") -> None:
         """`name` is what attnscan calls it, if that is not its directory."""
-        self.directory, self.name = directory, name or str(directory)
+        self.directory = directory
+        self.name = name or str(directory)
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
         self.network = AutoModel.from_pretrained(
             directory, attn_implementation="eager", dtype=torch.float32
@@ -68,7 +69,8 @@ class Checkpoint:
         sentence = [-1 if number is None else number for number in encoding.sequence_ids(0)]
         surface = ["" if s < 0 else pair[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
         tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        words, pieces = encoding.word_ids(0), [[0]]
+        words = encoding.word_ids(0)
+        pieces = [[0]]
         for i in range(1, len(tokens)):
             goes_on = words[i] is not None and (words[i], sentence[i]) == (
                 words[i - 1],
@@ -112,7 +114,9 @@ def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]
 
 def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     """How much each word helps to predict each word with a letter or digit: perturbed masking, product-corrected."""
-    mask, words, raw = checkpoint.tokenizer.mask_token_id, one.words, {}
+    mask = checkpoint.tokenizer.mask_token_id
+    words = one.words
+    raw = {}
 
     def states(hidden: list[tuple[int, ...]]) -> Iterator[torch.Tensor]:
         for start in range(0, len(hidden), 32):
@@ -225,11 +229,9 @@ def class_of(one: Input, i: int, j: int) -> str:
     """The first class of keys that fits the word i and the key j."""
     if one.sentence[j] < 0:
         return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
-    same, distance, side = (
-        one.sentence[i] == one.sentence[j],
-        abs(i - j),
-        "next" if j > i else "previous",
-    )
+    same = one.sentence[i] == one.sentence[j]
+    distance = abs(i - j)
+    side = "next" if j > i else "previous"
     if i == j:
         return "itself"
     if one.content[i] and one.content[j] and one.text[i] == one.text[j]:
@@ -262,7 +264,8 @@ Measures = dict[Head, dict[str, Measured]]
 
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
     """Their sums, each so many times."""
-    times, names = times or [1.0] * len(parts), ("weight", "n", "chance", "itself", "whole")
+    times = times or [1.0] * len(parts)
+    names = ("weight", "n", "chance", "itself", "whole")
     return Measured(
         *(
             sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True))
@@ -300,7 +303,8 @@ def by_query(
         for pattern, of_query in rows.items():
             keys = seen if pattern == "delimiter" else of_words
             target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
-            left, size = sum(matrix[i][j] for j in keys), sum(sizes[j] for j in keys)
+            left = sum(matrix[i][j] for j in keys)
+            size = sum(sizes[j] for j in keys)
             if not target or left < 1e-6:
                 continue
             weights = {j: matrix[i][j] / left for j in keys}
@@ -350,7 +354,8 @@ class Score:
         """Of the two means over the same pairs; NaN below two pairs."""
         if min(self.pairs, other.pairs) < 2:
             return NAN
-        a, b = self.mean(), other.mean()
+        a = self.mean()
+        b = other.mean()
         both = zip(self.of_pairs, other.of_pairs, strict=True)
         spread = sum((x.weight - a * x.n) * (y.weight - b * y.n) for x, y in both)
         few = math.sqrt(self.pairs / (self.pairs - 1) * other.pairs / (other.pairs - 1))
@@ -395,7 +400,8 @@ def followed(scores: Mapping[str, Score], special: str = "out", threshold: float
         pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance
         for pattern, s in scores.items()
     }
-    same, part = scores["identical"], above.pop("cross-sentence")
+    same = scores["identical"]
+    part = above.pop("cross-sentence")
     if same.mean("itself") > 2 / 3 * same.mean():
         above["identical"] = -math.inf
     if special == "out":
@@ -411,7 +417,8 @@ def followed(scores: Mapping[str, Score], special: str = "out", threshold: float
 def false_discovery_rates(p: Sequence[float]) -> list[float]:
     """Of each p-value, by Benjamini and Hochberg; NaN stays NaN and does not count."""
     known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
-    rates, least = [NAN] * len(p), 1.0
+    rates = [NAN] * len(p)
+    least = 1.0
     for rank in range(len(known), 0, -1):
         value, place = known[rank - 1]
         least = min(least, value * len(known) / rank)

@@ -42,12 +42,15 @@ class Drawn:
 
 def draw(population: Population, size: int, seed: int) -> Drawn:
     """Draw so many pairs, again and again."""
-    total, n, count = population.total, population.n, len(population.n)
+    total = population.total
+    n = population.n
+    count = len(population.n)
     drawn = np.random.default_rng([size, seed]).multinomial(
         size, np.full(count, 1 / count), size=DRAWINGS
     )
     times = drawn.astype(np.float64)  # how often each pair is drawn. Shape: [drawing, pair]
-    words, squares = times @ n, times @ (n * n)
+    words = times @ n
+    squares = times @ (n * n)
     score = times @ total / words
     spread = times @ (total * total) - 2 * score * (times @ (total * n)) + score**2 * squares
     return Drawn(score, np.sqrt(spread.clip(0)) / words, times @ (n > 0), words**2 / squares)
@@ -69,7 +72,8 @@ def by_effective_pairs(drawn: Drawn) -> Interval:
         / (drawn.effective - 1)
         * drawn.error
     )
-    reach, odds = width / (drawn.score * (1 - drawn.score)), np.log(drawn.score / (1 - drawn.score))
+    reach = width / (drawn.score * (1 - drawn.score))
+    odds = np.log(drawn.score / (1 - drawn.score))
     return 1 / (1 + np.exp(reach - odds)), 1 / (1 + np.exp(-reach - odds))
 
 
@@ -84,10 +88,8 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
     with np.errstate(all="ignore"):
         several = [population for model in models for population in populations(model, pairs)]
         names = " and ".join(Path(model).name for model in models)
-        count, held = (
-            len(several[0].total),
-            f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the",
-        )
+        count = len(several[0].total)
+        held = f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the"
         yield f"Intervals of 95 %: {held} score by all {count} of {pairs.name};"
         yield f"{names}, {' and '.join(READINGS)}; a pattern is the mean over its heads"
         yield f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6} {'worst head':>11} {'width':>11}"
@@ -126,7 +128,8 @@ def _held(
     rule: Callable[[Drawn], Interval], population: Population, size: int, seed: int
 ) -> tuple[np.ndarray, float]:
     """The share of drawings whose interval holds the truth [head], and its width; without an error it is the score."""
-    drawn, truth = draw(population, size, seed), population.total.sum(0) / population.n.sum(0)
+    drawn = draw(population, size, seed)
+    truth = population.total.sum(0) / population.n.sum(0)
     interval = rule(drawn)
     width = float(np.nanmean(interval[1].clip(max=1) - interval[0].clip(0)))
     low, high = (np.where(drawn.error == 0, drawn.score, bound) for bound in interval)

@@ -12,7 +12,8 @@ from sidebyside import cost, machine
 import attnscan
 from attnscan.inputs.read import shipped_pairs
 
-PAIRS, RUNS = 2000, 3
+PAIRS = 2000
+RUNS = 3
 
 
 def scan(count: int, workers: int) -> None:

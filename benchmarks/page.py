@@ -78,7 +78,8 @@ def small() -> dict[str, str]:
 
 def large() -> dict[str, str]:
     """The pages of a random model of BERT base's shape on 128 tokens."""
-    model, tokenizer = random_bert(), AutoTokenizer.from_pretrained(bundled().location)
+    model = random_bert()
+    tokenizer = AutoTokenizer.from_pretrained(bundled().location)
     model.set_attn_implementation("eager")
     text = " ".join(sorted(token for token in tokenizer.get_vocab() if token.isalpha())[:126])
     encoding = tokenizer(text, return_tensors="pt")

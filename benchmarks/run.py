@@ -24,10 +24,12 @@ from attnscan.model.sources import bundled
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
-TIMES, END = "<!-- times by make bench -->", "<!-- these were the times -->"
+TIMES = "<!-- times by make bench -->"
+END = "<!-- these were the times -->"
 ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
 BY_HAND = "\n## By hand\n"  # where what other scripts printed begins
-A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+A = "I went to the store."
+B = "At the store, I bought fresh strawberries."
 IMPORTS = [sys.executable, "-c", "import typer, rich"]
 LINE = "import typer, rich.console; typer.run(lambda name='': rich.console.Console().print(name))"
 BARE = f"""

@@ -46,7 +46,9 @@ MOST_OFF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}  # of a score, against fl
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
     """Pairs of that many tokens, of random words."""
-    rng, made, nothing = np.random.default_rng(length), [], (False,) * length
+    rng = np.random.default_rng(length)
+    made = []
+    nothing = (False,) * length
     for _ in range(count):
         ids = [101, *rng.integers(2000, 29000, length - 3).tolist()]
         ids = [*ids[: length // 2], 102, *ids[length // 2 :], 102]
@@ -133,7 +135,8 @@ def rows(runs: int) -> Iterator[str]:
         eager = random_bert()
         eager.set_attn_implementation("eager")
         for length, (bound, bound_of_bfloat16) in BOUNDS.items():
-            inputs, what = inputs_of(length, TOKENS // length), f"scan, {length} tokens"
+            inputs = inputs_of(length, TOKENS // length)
+            what = f"scan, {length} tokens"
             rivals = {
                 "scan": partial(scan, scanner, inputs),
                 "plain": partial(plain_scan, scanner, inputs),
@@ -194,10 +197,8 @@ def main() -> None:
     print("| shape | tokens | format | pairs a second | scan / sdpa | bound |")
     print("| --- | ---: | --- | ---: | ---: | ---: |")
     for shape, length, dtype in product(SHAPES, (128, 512), MOST_OFF):
-        model, inputs = (
-            random_bert(*SHAPES[shape]),
-            inputs_of(length, max(1, options.tokens // length)),
-        )
+        model = random_bert(*SHAPES[shape])
+        inputs = inputs_of(length, max(1, options.tokens // length))
         check(model, inputs[:2], device, dtype)
         batch = collate(inputs).to(device)
         with AttentionTap(model) as tap:

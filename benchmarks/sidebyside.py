@@ -28,7 +28,8 @@ class Cost:
 
 def cost(run: Callable[[], object]) -> Cost:
     """Run something once: the processor time is that of this process and of those that it started and waited for."""
-    start, cpu_start = time.perf_counter(), _processor_time()
+    start = time.perf_counter()
+    cpu_start = _processor_time()
     run()
     return Cost(time.perf_counter() - start, _processor_time() - cpu_start)
 

@@ -84,7 +84,8 @@ class Tally:
         off = abs(found - expected)
         if math.isnan(off):
             off = 0.0 if math.isnan(found) and math.isnan(expected) else math.inf
-        self.numbers, self.largest = self.numbers + 1, max(self.largest, off)
+        self.numbers = self.numbers + 1
+        self.largest = max(self.largest, off)
         if off > self.bound:
             self.wrong.append(f"{what}: {found} written, {expected} worked out")
 

@@ -41,22 +41,23 @@ from transformers.utils import logging
 from truth_of_labels import labels
 from truth_of_syntax import syntax
 
-HEADS_PAIRS, PREDICTIVE_PAIRS, LONG = 12, 4, 12
+HEADS_PAIRS = 12
+PREDICTIVE_PAIRS = 4
+LONG = 12
 """Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one of related words."""
 
 
 def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Scores and entropy of one input, among words and over all keys."""
     one = checkpoint.read(PAIR)
-    target, matrices = loops.targets(one, loops.helps(checkpoint, one)), checkpoint.weights(one)
+    target = loops.targets(one, loops.helps(checkpoint, one))
+    matrices = checkpoint.weights(one)
     for special in ("out", "in"):
         rows = command(
             "classify", *PAIR, *options_of(checkpoint), "--no-related", "--special", special
         )
-        tally, expected = (
-            Tally(f"classify, special {special}"),
-            loops.every_head(one, matrices, target, special),
-        )
+        tally = Tally(f"classify, special {special}")
+        expected = loops.every_head(one, matrices, target, special)
         tally.same("heads", sorted(map(head_of, rows)), sorted(expected))
         for row in rows:
             layer, head = head_of(row)
@@ -95,7 +96,8 @@ def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
         "json",
     )
     result, of_seed_1 = (json.loads(written(*words, "--seed", seed)) for seed in "01")
-    one, tally = checkpoint.read(pair), Tally("classify, related words")
+    one = checkpoint.read(pair)
+    tally = Tally("classify, related words")
     alike = loops.related(checkpoint, one)
     tally.same(
         "related words",
@@ -121,7 +123,8 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     rows = command("predictive", *PAIR, *options_of(checkpoint))
     tally.same("rows", len(rows), sum(map(len, expected.values())))
     for row in rows:
-        query, key = int(row["query"]), int(row["key"])
+        query = int(row["query"])
+        key = int(row["key"])
         tally.row(
             row,
             f"{query} {key}",

@@ -29,10 +29,14 @@ from scipy.special import rel_entr
 from scipy.stats import t as student
 from tally import PAIR, Pairs, Row, Tally, command, hash_of, head_of, over, shipped
 
-MARGIN, RESAMPLES = 0.10, 1_000
-NEXT_3, PREVIOUS_3 = ("next", "next-2-3"), ("previous", "previous-2-3")
-NEXT_8, PREVIOUS_8 = (*NEXT_3, "next-4-8"), (*PREVIOUS_3, "previous-4-8")
-AFTER, BEFORE = (*NEXT_8, "later"), (*PREVIOUS_8, "earlier")
+MARGIN = 0.10
+RESAMPLES = 1_000
+NEXT_3 = ("next", "next-2-3")
+PREVIOUS_3 = ("previous", "previous-2-3")
+NEXT_8 = (*NEXT_3, "next-4-8")
+PREVIOUS_8 = (*PREVIOUS_3, "previous-4-8")
+AFTER = (*NEXT_8, "later")
+BEFORE = (*PREVIOUS_8, "earlier")
 CANDIDATES = {
     "itself": ("itself",),
     "identical": ("identical",),
@@ -110,15 +114,11 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
             special,
         )
         title = f"labels by {by}, special {special}"
-        rows, words = (
-            command("classify", *PAIR, *options),
-            list(_measure_words(checkpoint, one, by, special)),
-        )
+        rows = command("classify", *PAIR, *options)
+        words = list(_measure_words(checkpoint, one, by, special))
         yield from _compare(f"classify, {title}", rows, words, special, of_pairs=False)
-        rows, pairs = (
-            over(shipped(), "heads", *options),
-            _measure_pairs(checkpoint, shipped(), by, special),
-        )
+        rows = over(shipped(), "heads", *options)
+        pairs = _measure_pairs(checkpoint, shipped(), by, special)
         yield from _compare(f"heads, {title}", rows, pairs, special, of_pairs=True)
 
 
@@ -146,15 +146,14 @@ def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
 @torch.inference_mode()
 def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, torch.Tensor]]:
     """Every head's weights [query, key], and the keys' values once they are projected [key, hidden]."""
-    output, found = checkpoint.run(one.inputs, output_hidden_states=True), {}
+    output = checkpoint.run(one.inputs, output_hidden_states=True)
+    found = {}
     layers = zip(
         checkpoint.network.encoder.layer, output.attentions, output.hidden_states, strict=False
     )
     for number, (layer, weights, states) in enumerate(layers):
-        size, values = (
-            layer.attention.self.attention_head_size,
-            layer.attention.self.value(states[0]),
-        )
+        size = layer.attention.self.attention_head_size
+        values = layer.attention.self.value(states[0])
         for head in range(weights.shape[1]):
             span = slice(head * size, (head + 1) * size)
             found[number, head] = (
@@ -175,13 +174,12 @@ def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
 
 def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) -> Iterator[Unit]:
     """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
-    words, ids, names, target = (
-        one.words,
-        one.inputs["input_ids"],
-        names_of(special),
-        targets_of(one),
-    )
-    matrices, frequent = _read_heads(checkpoint, one, by), frequent_ids(checkpoint)
+    words = one.words
+    ids = one.inputs["input_ids"]
+    names = names_of(special)
+    target = targets_of(one)
+    matrices = _read_heads(checkpoint, one, by)
+    frequent = frequent_ids(checkpoint)
     keys = words if special == "out" else list(range(len(one.sentence)))
     kinds = {
         j: "frequent" if ids[j] in frequent else "rare"
@@ -222,9 +220,11 @@ class Means:
 
     def __init__(self, unit: Unit, special: str) -> None:
         self.names = names_of(special)
-        self.share, self.chance = unit.on / unit.n, unit.even / unit.n
+        self.share = unit.on / unit.n
+        self.chance = unit.even / unit.n
         self.average = self.share.mean(0)
-        self.even, self.same = self.names.index("even"), self.names.index("same-keys")
+        self.even = self.names.index("even")
+        self.same = self.names.index("same-keys")
 
     @property
     def above(self) -> np.ndarray:
@@ -235,7 +235,8 @@ class Means:
 
     def sure(self, units: Sequence[Unit]) -> np.ndarray:
         """The test over pairs, at a level that counts all heads and candidates. Shape: [head, habit]."""
-        k, n = len(units), sum(unit.n for unit in units)
+        k = len(units)
+        n = sum(unit.n for unit in units)
         q = float(student.ppf(1 - 0.025 / self.share.size, k - 1))
         on = np.array([(unit.on - self.share * unit.n) / n for unit in units])
         even = np.array([(unit.even - self.chance * unit.n) / n for unit in units])
@@ -251,19 +252,23 @@ class Means:
 
     def best(self, qualified: np.ndarray) -> np.ndarray:
         """Each head's habit that is farthest from the average head, by relative entropy, or -1. Shape: [head]."""
-        rest, rest_of_average = (1 - self.share).clip(0), (1 - self.average).clip(0)
+        rest = (1 - self.share).clip(0)
+        rest_of_average = (1 - self.average).clip(0)
         distance = rel_entr(self.share, self.average) + rel_entr(rest, rest_of_average)
         return np.where(qualified.any(1), np.where(qualified, distance, -1).argmax(1), -1)
 
 
 def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
     """What every head does by some pairs, or by the words of one input."""
-    rng, count = np.random.default_rng(0), len(units)
+    rng = np.random.default_rng(0)
+    count = len(units)
     whole = add_up(units, np.ones(count))
-    means, heads = Means(whole, special), np.arange(len(whole.on))
+    means = Means(whole, special)
+    heads = np.arange(len(whole.on))
     habits = means.best(means.above & means.sure(units) if of_pairs else means.above)
     first = [_name(whole, special, head, habits[head]) for head in heads]
-    holds, same = np.zeros(len(heads)), np.zeros(len(heads))
+    holds = np.zeros(len(heads))
+    same = np.zeros(len(heads))
     for _ in range(
         RESAMPLES
     ):  # as many units as there are, drawn with replacement, as attnscan draws them
@@ -273,15 +278,14 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
         holds += again.above[heads, habits]
         same += [_name(resample, special, head, best[head])[0] == first[head][0] for head in heads]
     habits = np.where(holds >= 0.95 * RESAMPLES, habits, -1)
-    does, scores = [], [_scores(whole, head) for head in heads]
+    does = []
+    scores = [_scores(whole, head) for head in heads]
     for head in heads:
         label, among, _ = _name(whole, special, head, habits[head])
         share = average = NAN
         if among in PATTERNS and followed(scores[head], special):
-            share, average = (
-                scores[head][among].mean(),
-                mean_of([of_head[among].mean() for of_head in scores]),
-            )
+            share = scores[head][among].mean()
+            average = mean_of([of_head[among].mean() for of_head in scores])
         elif among:
             share, average = (
                 float(of[means.names.index(among)]) for of in (means.share[head], means.average)
@@ -322,14 +326,13 @@ def _compare(
     table: str, rows: list[Row], units: Sequence[Unit], special: str, *, of_pairs: bool
 ) -> Iterator[Tally]:
     """What a table says that each head does beside what these units say."""
-    tally, stay = (
-        Tally(table),
-        Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn"),
-    )
+    tally = Tally(table)
+    stay = Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
     expected = _decide(units, special, of_pairs=of_pairs)
     tally.same("heads", len(rows), len(expected))
     for row in rows:
-        (layer, head), does = head_of(row), expected[12 * int(row["layer"]) + int(row["head"])]
+        (layer, head) = head_of(row)
+        does = expected[12 * int(row["layer"]) + int(row["head"])]
         tally.same(f"{layer}-{head} label", row["label"], does.label)
         tally.same(f"{layer}-{head} among_words", row["among_words"], does.among_words)
         tally.row(row, f"{layer}-{head}", share=does.share, average=does.average)

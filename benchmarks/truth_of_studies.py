@@ -44,10 +44,12 @@ def gather_scores(of_pairs: Sequence[Measures]) -> Scores:
 
 def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The Jensen-Shannon divergence of every two heads, groups and the map."""
-    pairs, tally = shipped(PAIRS), Tally("similar")
+    pairs = shipped(PAIRS)
+    tally = Tally("similar")
     options = ("--model", checkpoint.name, "--queries", "999", "--nearest", "71")
     rows = {head_of(row): row for row in over(pairs, "similar", *options)}
-    does, order = label_heads(checkpoint, pairs), sorted(rows)
+    does = label_heads(checkpoint, pairs)
+    order = sorted(rows)
     divergences = _measure_divergences(checkpoint, pairs)
     matrix = np.zeros((len(order), len(order)))
     for a, b in itertools.combinations(range(len(order)), 2):
@@ -55,7 +57,8 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     groups = sorted(_group(matrix.tolist(), 0.1), key=lambda group: (-len(group), group))
     points = np.abs(_scale(matrix))
     for place, head in enumerate(order):
-        row, what = rows[head], str(head)
+        row = rows[head]
+        what = str(head)
         others = [tuple(map(int, row[f"nearest_{i}"].split("-"))) for i in range(1, 72)]
         tally.same(f"{what} others", sorted([*others, head]), order)
         for i, other in enumerate(others, 1):
@@ -111,7 +114,8 @@ def _scale(divergences: np.ndarray) -> np.ndarray:
 
 def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
     """A model beside itself with every weight changed a little."""
-    pairs, tally = shipped(PAIRS), Tally("compare")
+    pairs = shipped(PAIRS)
+    tally = Tally("compare")
     with tempfile.TemporaryDirectory() as directory:
         other = Checkpoint(checkpoint.directory)
         generator = torch.Generator().manual_seed(0)
@@ -123,8 +127,10 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
         other.network.save_pretrained(directory)
         other.tokenizer.save_pretrained(directory)
         rows = over(pairs, "compare", checkpoint.name, directory)
-    ours, theirs = score_heads(checkpoint, pairs), score_heads(other, pairs)
-    does_a, does_b = label_heads(checkpoint, pairs), label_heads(other, pairs)
+    ours = score_heads(checkpoint, pairs)
+    theirs = score_heads(other, pairs)
+    does_a = label_heads(checkpoint, pairs)
+    does_b = label_heads(other, pairs)
     scores = [
         (ours[head_of(row)][row["pattern"]], theirs[head_of(row)][row["pattern"]]) for row in rows
     ]
@@ -133,7 +139,8 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
     for row, (a, b), p_value, rate in zip(
         rows, scores, p, loops.false_discovery_rates(p), strict=True
     ):
-        head, difference = head_of(row), b.mean() - a.mean()
+        head = head_of(row)
+        difference = b.mean() - a.mean()
         expected = {
             "score_a": a.mean(),
             "score_b": b.mean(),
@@ -149,7 +156,8 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 def _test_difference(a: loops.Score, b: loops.Score) -> float:
     """The two-sided p-value, by t with one degree of freedom fewer than pairs."""
-    difference, se = abs(b.mean() - a.mean()), a.se_beside(b)
+    difference = abs(b.mean() - a.mean())
+    se = a.se_beside(b)
     if math.isnan(se):
         return loops.NAN
     return 2 * float(student.sf(difference / se if difference else 0.0, a.pairs - 1))
@@ -157,7 +165,8 @@ def _test_difference(a: loops.Score, b: loops.Score) -> float:
 
 def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Two heads switched off, beside drawn others of their layers: 1 - cosine of the vector at [CLS]."""
-    pairs, tally = shipped(PAIRS), Tally("ablate --measure cls")
+    pairs = shipped(PAIRS)
+    tally = Tally("ablate --measure cls")
     named = ",".join(f"{layer}-{head}" for layer, head in SWITCHED_OFF)
     options = ("--heads", named, "--measure", "cls", "--draws", str(CONTROLS))
     (row,) = over(pairs, "ablate", *options, "--model", checkpoint.name)
@@ -257,7 +266,8 @@ CHANGES: dict[str, Change] = {
 
 def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Neurons, and the score again with positions shuffled and segments changed, of every head."""
-    pairs, tally = shipped(PAIRS), Tally("explain")
+    pairs = shipped(PAIRS)
+    tally = Tally("explain")
     rows = over(pairs, "explain", "all", "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     targets = [loops.targets(one) for one in inputs]
@@ -265,7 +275,8 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         loops.every_head(one, checkpoint.weights(one), rows)
         for one, rows in zip(inputs, targets, strict=True)
     ]
-    scores, does = gather_scores(plain), label_heads(checkpoint, pairs)
+    scores = gather_scores(plain)
+    does = label_heads(checkpoint, pairs)
     scores_by_change = {}
     for column, change in CHANGES.items():
         of_pairs = zip(inputs, targets, plain, strict=True)
@@ -274,8 +285,10 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     vectors = [_read_vectors(checkpoint, one) for one in inputs]
     tally.same("heads", [head_of(row) for row in rows], sorted(scores))
     for row in rows:
-        head, pattern = head_of(row), row["pattern"]
-        score, among = scores[head][pattern], does[head].among_words
+        head = head_of(row)
+        pattern = row["pattern"]
+        score = scores[head][pattern]
+        among = does[head].among_words
         tally.same(f"{head} label", row["label"], does[head].label)
         nearest = max(
             PATTERNS,
@@ -339,7 +352,9 @@ def explain_neurons(
     vectors: Sequence[Vectors],
 ) -> dict[str, float]:
     """Effective neurons, stability and sign agreement of one head on one pattern."""
-    effective, overlaps, agree = list[float](), list[float](), list[bool]()
+    effective = list[float]()
+    overlaps = list[float]()
+    agree = list[bool]()
     for one, target_of, (queries, keys) in zip(inputs, targets, vectors, strict=True):
         strongest = {}
         for i, target in target_of.items():

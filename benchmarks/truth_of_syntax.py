@@ -18,7 +18,9 @@ from tally import ROOT, Tally, command, hash_of, head_of
 TREEBANK = Path(
     os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu")
 )
-COUNT, FEWEST, LEAST_LEFT = 60, 30, 1e-6
+COUNT = 60
+FEWEST = 30
+LEAST_LEFT = 1e-6
 TAGS = tuple(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 )  # noqa: SIM905
@@ -36,9 +38,13 @@ class Tree:
         joined = {
             int(row[0].split("-")[0]): row for row in rows if "-" in row[0]
         }  # such as "4-5 don't"
-        self.upos, self.relation = [c[3] for c in words], [c[7] for c in words]
+        self.upos = [c[3] for c in words]
+        self.relation = [c[7] for c in words]
         self.head = [int(c[6]) - 1 if c[6] != "0" else None for c in words]
-        self.document, self.spans, at, i = document, list[tuple[int, int]](), 0, 0
+        self.document = document
+        self.spans = list[tuple[int, int]]()
+        at = 0
+        i = 0
         while i < len(words):
             number, form = joined.get(i + 1, words[i])[:2]
             last = int(number.split("-")[-1])
@@ -74,7 +80,9 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
     if not TREEBANK.exists():
         yield Tally("syntax: no treebank", why=f"set TREEBANK; there is no {TREEBANK}")
         return
-    texts, read, document = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT], [], ""
+    texts = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT]
+    read = []
+    document = ""
     for block in (text.split("\n") for text in texts):
         document = next(
             (line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")),
@@ -132,7 +140,8 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
         for row, query, targets in tree.items():
             for number, rule in enumerate(RULES):
                 counts[1 - tree.half, row][number] += pointed(tree.upos, query, *rule) in targets
-    rows, numbers = {row for _, row in counts}, range(len(RULES))
+    rows = {row for _, row in counts}
+    numbers = range(len(RULES))
     return {
         (half, row): RULES[max(numbers, key=counts[half, row].__getitem__)]
         for row in rows
@@ -146,7 +155,8 @@ def _of_head(known, rules):  # type: ignore[no-untyped-def]
     for number, (tree, even, a) in enumerate(known):
         for row, q, targets in tree.items():
             seen = max((k for k in range(len(a)) if k != q), key=lambda k, weights=a[q]: weights[k])
-            weight, left = sum(a[q][k] for k in targets), sum(a[q])
+            weight = sum(a[q][k] for k in targets)
+            left = sum(a[q])
             item = {
                 "row": row,
                 "document": tree.document,
@@ -174,7 +184,8 @@ def _numbers(items: pd.DataFrame) -> dict[str, float]:
     numbers = items.drop(columns=["document", "sentence"]).mean().to_dict()
     numbers["gain"] = numbers["accuracy"] - numbers["rule_accuracy"]
     off = items["accuracy"] - items["rule_accuracy"] - numbers["gain"]
-    by_document, count = off.groupby(items["document"]).sum(), items["document"].nunique()
+    by_document = off.groupby(items["document"]).sum()
+    count = items["document"].nunique()
     spread = math.sqrt(count / (count - 1) * (by_document**2).sum()) if count > 1 else math.nan
     numbers["se"] = spread / len(items)
     if items["sentence"].nunique() < FEWEST:
@@ -187,7 +198,8 @@ def linked(
 ) -> tuple[int, int]:
     """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out."""
     nodes = [w for w in range(len(a)) if upos[w] != "PUNCT"]
-    group, right = {w: w for w in nodes}, 0
+    group = {w: w for w in nodes}
+    right = 0
     gold = {frozenset((w, head[w])) for w in nodes if head[w] in group}
     for _, i, j in sorted(
         ((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True

@@ -45,7 +45,8 @@ def follows(heads: pd.DataFrame) -> bool:
 def of_neurons(heads: pd.DataFrame, measure: str, claimed: str) -> str:
     """What is left of a claim that a measure lies below (`<`) or above (`>`) what rotated bases give."""
     signs = [of_head[measure] for of_head in heads["signs"]]
-    own, rotated = heads[measure].mean(), heads[f"{measure}_rotated"].mean()
+    own = heads[measure].mean()
+    rotated = heads[f"{measure}_rotated"].mean()
     verdict = f"{signs.count(claimed)} of {len(signs)} heads"
     return f"so in {verdict}: {own:.2f} on average, and rotated bases give {rotated:.2f}"
 
@@ -60,7 +61,8 @@ def of_cause(heads: pd.DataFrame, causes: tuple[str, ...], falls: bool = True) -
 
 def claims(of: dict[str, pd.DataFrame]) -> Iterator[tuple[str, str]]:
     """Each claim, and what is left of it."""
-    positions, segments = ("positions_shuffled",), ("segments_zeroed", "segments_swapped")
+    positions = ("positions_shuffled",)
+    segments = ("segments_zeroed", "segments_swapped")
     asked = [
         ("Delimiter heads work by few neurons", "delimiter", of_neurons, "effective_neurons", "<"),
         ("... which are always the same", "delimiter", of_neurons, "stability", ">"),

@@ -17,7 +17,8 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 PAIRS = Path(__file__).resolve().parent / "pairs.csv"
-LAYER, HEAD = 1, 8
+LAYER = 1
+HEAD = 8
 
 
 def bundled() -> Path:

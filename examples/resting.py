@@ -50,7 +50,8 @@ def share(pairs: pd.DataFrame) -> pd.Series:
 
 def main() -> None:
     """Print the table in Markdown."""
-    by_weight, carried = of_layers(sys.argv[1:]), of_layers(sys.argv[1:], "--by=carried")
+    by_weight = of_layers(sys.argv[1:])
+    carried = of_layers(sys.argv[1:], "--by=carried")
     print("| layer | looked at | ± | carried | ± |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for layer in by_weight.index:

@@ -15,10 +15,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 QUIETLY = ("-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "-n", "0")
-SOME_TEST_FAILED, ALL_PASSED = (
-    1,
-    0,
-)  # what pytest exits with; where it cannot run tests, that is another number
+# what pytest exits with; where it cannot run tests, that is another number
+SOME_TEST_FAILED = 1
+ALL_PASSED = 0
 
 
 def apply(patch: Path, *options: str) -> bool:

@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 
-A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+A = "I went to the store."
+B = "At the store, I bought fresh strawberries."
 COLUMNS = (
     "model,layer,head,name,label,label_stays,among_words,share,average,"
     "next-word,previous-word,identical,cross-sentence,predictive,delimiter,bag-of-words,entropy"

@@ -207,7 +207,8 @@ NOT_CARRIED = ("convbert", "nystromformer", "squeezebert", "jetmoe")
 """Heads whose outputs are joined with others', or projected by a convolution or by experts."""
 
 _CANINE: Settings = {name: size for name, size in _SMALL.items() if name != "vocab_size"}
-_NONE, _SEVERAL = "no softmax attention", "several attentions in a layer"
+_NONE = "no softmax attention"
+_SEVERAL = "several attentions in a layer"
 REFUSED: dict[str, tuple[Settings, str]] = {
     "fnet": ({name: size for name, size in _SMALL.items() if name != "num_attention_heads"}, _NONE),
     "mamba": ({**_VOCAB, "hidden_size": 32, "num_hidden_layers": 2}, _NONE),
@@ -228,7 +229,8 @@ REFUSED: dict[str, tuple[Settings, str]] = {
 }
 """Families that must be refused, and what the error says of them."""
 
-_FULL, _TEXT = "full attention", "text"
+_FULL = "full attention"
+_TEXT = "text"
 AS = {"big_bird": _FULL, "nystromformer": _FULL, "bigbird_pegasus": _FULL}
 AS |= dict.fromkeys(("layoutlm", "markuplm", "luke", "tapas", "lilt"), _TEXT)
 """What is read of families that can do otherwise."""
@@ -269,7 +271,8 @@ def tiny_writer(family: str) -> Any:
 def tiny_translations() -> dict[str, torch.Tensor]:
     """Sources of 12 and 8 tokens and targets of 5 and 9, the shorter ones padded."""
     torch.manual_seed(2)
-    ids, present = torch.randint(5, VOCABULARY, (2, 9)), torch.ones(2, 9, dtype=torch.int64)
+    ids = torch.randint(5, VOCABULARY, (2, 9))
+    present = torch.ones(2, 9, dtype=torch.int64)
     present[0, 5:] = 0
     return {**tiny_inputs(), "decoder_input_ids": ids * present, "decoder_attention_mask": present}
 

@@ -97,10 +97,12 @@ def attend(
         mask[:, :size] = True
     if causal:
         visible = visible.tril()
-    step, numbers = heads_at_once or heads, range(len(sizes))
+    step = heads_at_once or heads
+    numbers = range(len(sizes))
     parts = [slice(0, len(sizes))] if padded else [slice(number, number + 1) for number in numbers]
     for layer, first, part in itertools.product(range(layers), range(0, heads, step), parts):
-        some, width = slice(first, min(first + step, heads)), max(sizes[part])
+        some = slice(first, min(first + step, heads))
+        width = max(sizes[part])
         rows = [
             pad(matrix[layer, some], (0, width - len(matrix[0, 0])) * 2) for matrix in weights[part]
         ]

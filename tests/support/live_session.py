@@ -20,7 +20,8 @@ from attnscan.server.app import app_of, listening, served
 from attnscan.server.session import Loaded, Question, Session
 from attnscan.studies.trial import Trial
 
-TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321
+TOKEN = "a-token-of-32-letters-that-is-one"
+PORT = 8321
 HOST = f"127.0.0.1:{PORT}"
 
 
@@ -33,7 +34,8 @@ class StandIn:
     calls: list[tuple[Pair, Change]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.let, self.begun = threading.Event(), threading.Event()
+        self.let = threading.Event()
+        self.begun = threading.Event()
         self.let.set()
 
     def run(self, pair: Pair, change: Change) -> Trial:
@@ -123,5 +125,6 @@ def listened(session: Session) -> Iterator[int]:
 def fetched(port: int, path: str, body: bytes | None = None, **headers: str) -> Response:
     """What a real server answers behind its token."""
     kind = {} if body is None else {"Content-Type": "application/json"}
-    address, method = f"http://127.0.0.1:{port}/{TOKEN}/{path}", "GET" if body is None else "POST"
+    address = f"http://127.0.0.1:{port}/{TOKEN}/{path}"
+    method = "GET" if body is None else "POST"
     return httpx2.request(method, address, content=body, headers=kind | headers, timeout=60)

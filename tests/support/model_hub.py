@@ -73,7 +73,8 @@ def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[Mod
     hub = ModelHub(commits, mains)
 
     def file(request: Request) -> Response:
-        name, commit = request.path_params["name"], hub.commit(request.path_params["revision"])
+        name = request.path_params["name"]
+        commit = hub.commit(request.path_params["revision"])
         if commit is None:
             return _missing("RevisionNotFound")
         hub.requests.append(f"{request.method} {commit}/{name}")

@@ -47,7 +47,8 @@ def made_up(
     """A result with attention made of random queries and keys, and this; larger numbers make sharper weights."""
     names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
     names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
-    rng, scaling = np.random.default_rng(0), neurons**-0.5
+    rng = np.random.default_rng(0)
+    scaling = neurons**-0.5
     query, key = rng.normal(0, sharp, (2, layers, heads, length, neurons)).astype(np.float32)
     logits = query @ key.swapaxes(-1, -2) * scaling
     weights = np.exp(logits - logits.max(-1, keepdims=True))
@@ -153,8 +154,10 @@ class Elements(HTMLParser):
 
     def numbers(self, reading: str, head: Sequence[int]) -> NDArray[np.float64]:
         """A head's numbers by a reading as the page's scripts make them. Shape: [query, key]."""
-        steps, special = self.facts["weightSteps"], np.array(self.facts["special"])
-        name, length = "{}-{}".format(*head), len(special)
+        steps = self.facts["weightSteps"]
+        special = np.array(self.facts["special"])
+        name = "{}-{}".format(*head)
+        length = len(special)
         rows = self.steps_of(f"weights-{name}").reshape(length, length + 1)
         if reading.startswith("carried"):
             norms, *rest = self.steps_of(f"carried-{name}").reshape(length + 1, length + 1)
@@ -164,7 +167,8 @@ class Elements(HTMLParser):
             )
             rows = np.array(rest)
             rows[:, 1:] = (rows[:, 1:] + expected - 128) % 2**16
-        sums, shares = rows[:, :1] / 65535, rows[:, 1:] / steps
+        sums = rows[:, :1] / 65535
+        shares = rows[:, 1:] / steps
         if reading.endswith("words"):
             return np.where(special, 0, shares)
         return np.where(special, shares, shares * sums)

@@ -17,7 +17,9 @@ from attnscan.inputs.records import FileReading
 from attnscan.inputs.sentence import Pair, Record
 
 HEADER = "sentence_a,sentence_b\n"
-AB, CD, EF = Pair("a", "b"), Pair("c", "d"), Pair("e", "f")
+AB = Pair("a", "b")
+CD = Pair("c", "d")
+EF = Pair("e", "f")
 Make = Callable[[str, str | bytes], str]
 
 

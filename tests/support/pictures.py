@@ -76,10 +76,13 @@ def studies() -> dict[str, bytes]:
     """Pictures of studies, of a few pairs: the second model has lost the queries of head 1-8."""
     pairs = [record.pair.texts for record in islice(shipped_pairs(), 8)]
     where = choose("bundled").location
-    model, tokenizer = AutoModel.from_pretrained(where), AutoTokenizer.from_pretrained(where)
-    query, size = model.encoder.layer[1].attention.self.query, model.config.hidden_size // 12
+    model = AutoModel.from_pretrained(where)
+    tokenizer = AutoTokenizer.from_pretrained(where)
+    query = model.encoder.layer[1].attention.self.query
+    size = model.config.hidden_size // 12
     with torch.no_grad():
-        query.weight[8 * size : 9 * size], query.bias[8 * size : 9 * size] = 0, 0
+        query.weight[8 * size : 9 * size] = 0
+        query.bias[8 * size : 9 * size] = 0
     bundled = {"model": "bundled", "device": "cpu"}
     compared = attnscan.compare("bundled", model, pairs, tokenizer_b=tokenizer)
     return {

@@ -66,7 +66,8 @@ def output_of(command: str, *, color: bool = False) -> str:
         {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"} if color else {}
     )
     if program == "python":
-        typed, env = [sys.executable, *arguments], os.environ | colored
+        typed = [sys.executable, *arguments]
+        env = os.environ | colored
         return subprocess.run(
             typed, cwd=ROOT, env=env, capture_output=True, text=True, check=True
         ).stdout
@@ -169,7 +170,8 @@ def _patterns() -> str:
 
 def _families() -> str:
     """A row for each way to read and kind of model."""
-    tap, other = "our attention function", "the watch"
+    tap = "our attention function"
+    other = "the watch"
     rows: list[tuple[str, str, Iterable[str]]] = [
         (tap, "encoders", families.TAPPED_ENCODERS),
         (tap, "encoders with a decoder beside", families.TAPPED_ENCODER_DECODERS),
@@ -179,7 +181,8 @@ def _families() -> str:
         (other, "decoders", families.UNTAPPED_DECODERS),
         ("refused", "", families.REFUSED),
     ]
-    table, notes = "| read by | | families |\n| --- | --- | --- |\n", families.AS
+    table = "| read by | | families |\n| --- | --- | --- |\n"
+    notes = families.AS
     for how, kind, several in rows:
         names = [
             f + f" ({notes.get(f)})" * (f in notes) + "¹" * (f in families.NOT_CARRIED)
@@ -220,12 +223,11 @@ def _member(cls: type, name: str) -> str:
     member = inspect.getattr_static(cls, name, None)
     if isinstance(member, property | cached_property):
         function: Any = member.fget if isinstance(member, property) else member.func
-        code, text = (
-            f"{name}: {inspect.signature(function).return_annotation}",
-            inspect.getdoc(member),
-        )
+        code = f"{name}: {inspect.signature(function).return_annotation}"
+        text = inspect.getdoc(member)
     elif isinstance(member, classmethod) or inspect.isfunction(member):
-        code, text = _call(getattr(cls, name)), inspect.getdoc(member)
+        code = _call(getattr(cls, name))
+        text = inspect.getdoc(member)
     else:
         code, text = _field(cls, name)
     first, *others = _SENTENCE.split(" ".join((text or "").partition("\n\n")[0].split()))

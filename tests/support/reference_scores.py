@@ -102,9 +102,11 @@ def check_head(
             chance = by_chance[pattern].mean() if even else score.mean("chance")
             theirs = [score.mean(), chance, score.se, score.n, score.pairs]
             if pattern == "identical":  # how much of it is the word itself
-                ours, theirs = [*ours, scored.itself[place]], [*theirs, score.mean("itself")]
+                ours = [*ours, scored.itself[place]]
+                theirs = [*theirs, score.mean("itself")]
             elif pattern == "cross-sentence":
-                ours, theirs = [*ours, scored.share[place]], [*theirs, score.share]
+                ours = [*ours, scored.share[place]]
+                theirs = [*theirs, score.share]
             assert_allclose(
                 ours, theirs, atol=atol, err_msg=f"{pattern} of {head.name}, {words_only=}"
             )
@@ -148,14 +150,14 @@ def side(tokenizer: Any, text: str) -> Side:
 
 def across(source: Side, target: Side, links: Links) -> tuple[Input, Rows]:
     """A target behind its source, which it alone sees, and every pattern's target keys."""
-    keys, count = source.places, len(source.texts)
+    keys = source.places
+    count = len(source.texts)
     rows: Rows = {pattern: {} for pattern in CROSS_PATTERNS}
     for number, place in enumerate(target.places):
-        linked, text = (
-            [key for key, word in links if word == target.words[place]],
-            target.texts[place],
-        )
-        said, last = any(map(str.isalnum, text)), len(target.places) - 1
+        linked = [key for key, word in links if word == target.words[place]]
+        text = target.texts[place]
+        said = any(map(str.isalnum, text))
+        last = len(target.places) - 1
         wanted = {
             "aligned": [key for key in keys if source.words[key] in linked],
             "before-aligned": [
@@ -192,12 +194,11 @@ def scores_across(
     checkpoint: Path, pairs: Sequence[tuple[str, str, str]], query: str
 ) -> dict[Any, Score]:
     """Cross attention of every pattern, layer and head, by eager attention on each pair alone."""
-    tokenizer, found = (
-        AutoTokenizer.from_pretrained(checkpoint),
-        defaultdict[Any, list[Measured]](list),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    found = defaultdict[Any, list[Measured]](list)
     for a, b, line in pairs:
-        source, target = side(tokenizer, a), side(tokenizer, b)
+        source = side(tokenizer, a)
+        target = side(tokenizer, b)
         if query == "reads":
             target = Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
         links = {(int(link.split("-")[0]), int(link.split("-")[1])) for link in line.split()}

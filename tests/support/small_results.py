@@ -42,7 +42,8 @@ def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) 
     score = 0.2 + 0.8 * np.array([above], dtype=float)
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
-    nothing, shares = np.full_like(score, np.nan), np.full_like(score, share)
+    nothing = np.full_like(score, np.nan)
+    shares = np.full_like(score, share)
     return ScoreTable(
         score, chance, nothing, counts, counts, counts.astype(float), shares, itself * score
     )
@@ -111,7 +112,8 @@ def ranking_of(
 def doing(layers: int, heads: int, kinds: int) -> HeadScores:
     """Heads that do so many things, four patterns first; all labels are unsure, the last head does nothing."""
     names, _ = habits_of(special=False)
-    patterns, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
+    patterns = ("next-word", "previous-word", "identical", "bag-of-words")
+    count = layers * heads
     number = np.arange(count) % kinds
     above = np.where(number[:, None] == np.arange(len(patterns)), 0.9, 0.0)
     above[-1] = 0

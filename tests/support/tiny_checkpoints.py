@@ -30,7 +30,8 @@ SMALL = {
 def tokenizer(longest: int | None = None, pad: str | None = "[PAD]") -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer of twelve tokens."""
     words = wordpiece_of(VOCABULARY)
-    words.pad_token, words.model_max_length = pad, longest or words.model_max_length
+    words.pad_token = pad
+    words.model_max_length = longest or words.model_max_length
     return words
 
 

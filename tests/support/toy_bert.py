@@ -15,11 +15,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from attnscan.inputs.sentence import Pair
 
 DELIMITERS = ["[CLS]", "[SEP]"]
-ARTICLES, NOUNS, VERBS = (
-    ["the", "a", "i"],
-    ["cat", "dog", "mat", "store"],
-    ["sat", "ran", "went", "bought"],
-)
+ARTICLES = ["the", "a", "i"]
+NOUNS = ["cat", "dog", "mat", "store"]
+VERBS = ["sat", "ran", "went", "bought"]
 WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
 VOCABULARY = [*BERT, *WORDS]
 POSITIONS = 28
@@ -179,7 +177,8 @@ def _bag_of_first_sentence() -> Matrices:
     """What `bag-of-words` is for sentence A; words of B look at delimiters."""
     query, key = _blank()
     query[0, _SEGMENT] = key[0, _SEGMENT] = query[1, _SEGMENT + 1] = 1
-    key[0, _of(DELIMITERS)], key[1, _of(DELIMITERS)] = -1, 1
+    key[0, _of(DELIMITERS)] = -1
+    key[1, _of(DELIMITERS)] = 1
     return query, key
 
 

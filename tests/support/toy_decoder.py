@@ -14,7 +14,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from attnscan.inputs.read import random_pairs
 
-SIZE, POSITIONS = 96, 64
+SIZE = 96
+POSITIONS = 64
 WORD, POSITION, BEFORE = (slice(SIZE * part, SIZE * (part + 1)) for part in range(3))
 SHARP = 4.0
 

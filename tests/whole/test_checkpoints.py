@@ -99,12 +99,12 @@ def test_the_encoder_inside_is_what_was_saved(
 )
 @pytest.mark.loads_anew
 def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
-    directory, ran = _save(tmp_path, _make(kind, family)), []
+    directory = _save(tmp_path, _make(kind, family))
+    ran = []
     with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
-        whole, _ = (
-            scanner.loaded.masked_lm or scanner.loaded.model,
-            scanner.grid(),
-        )  # found by a run to the end
+        # found by a run to the end
+        whole = scanner.loaded.masked_lm or scanner.loaded.model
+        _ = scanner.grid()
         for name, module in whole.named_modules():
             module.register_forward_hook(lambda *_, name=name: ran.append(name))
         scanner.score([scanner.encode(Pair("the cat sat", "a mat"))])
@@ -116,7 +116,8 @@ def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family
     ]
 
 
-A, B = "The cat sat.", "The cats sat on the mat."
+A = "The cat sat."
+B = "The cats sat on the mat."
 PAIRS = [
     (A, B),
     ("On the mat.", "The cat."),
@@ -138,10 +139,8 @@ def scores(model: Path) -> Any:
 
 def with_more_tokens(checkpoint: Path, directory: Path, padding: int = 0) -> Path:
     """The checkpoint with a token more, and embeddings for it and for some rows of padding."""
-    model, tokenizer = (
-        AutoModel.from_pretrained(checkpoint),
-        AutoTokenizer.from_pretrained(checkpoint),
-    )
+    model = AutoModel.from_pretrained(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     tokenizer.add_tokens(["dog"])
     model.resize_token_embeddings(len(tokenizer) + padding, mean_resizing=False)
     model.save_pretrained(directory)

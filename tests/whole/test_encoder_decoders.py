@@ -52,7 +52,8 @@ def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _cross(model: Path, pairs: list[tuple[str, str, str]], **options: Any) -> attnscan.HeadScores:
-    texts, links = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
+    texts = [pair[:2] for pair in pairs]
+    links = [pair[2] for pair in pairs]
     return attnscan.heads(
         texts, model=model, attention="cross", alignments=links, related=False, **options
     )
@@ -84,7 +85,8 @@ def test_a_pairs_sums_do_not_hang_on_the_pairs_beside_it(random: Path) -> None:
 
 def test_the_decoders_own_attention_is_causal_and_by_what_it_reads(random: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(random)
-    written, weights = [], []
+    written = []
+    weights = []
     for source, target, _ in PIECES:
         weights.append(
             torch.cat(translator.eager(random, source, target).decoder_attentions).double().numpy()
@@ -116,7 +118,8 @@ class TestGroundTruth:
     def test_the_aligned_head_is_there_and_no_neighbour_of_it(self) -> None:
         result = _cross(TRANSLATOR, translator.pairs(40))
         best = result.scores.grid[result.order("aligned")[0]]
-        table, names = result.scores.every_key, result.scores.patterns
+        table = result.scores.every_key
+        names = result.scores.patterns
         assert (
             best.name.startswith("c") and table.score[(*best.place, names.index("aligned"))] > 0.9
         )
@@ -289,7 +292,8 @@ class TestAllKinds:
 
 
 PAIRS = translator.pairs(24)
-TEXTS, LINKS = [pair[:2] for pair in PAIRS], [links for *_, links in PAIRS]
+TEXTS = [pair[:2] for pair in PAIRS]
+LINKS = [links for *_, links in PAIRS]
 KINDS = pytest.mark.parametrize("attention", ["decoder", "cross"])
 
 
@@ -330,7 +334,8 @@ def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
     monkeypatch.setattr(pair_scan, "_TOKENS_IN_WINDOW", 60)
     monkeypatch.setattr(pair_scan, "_BATCHES_IN_WINDOW", (0, 16))
     monkeypatch.setattr(ranking_runs, "_SAVE_EVERY", -1.0)
-    save, seen = states.save_state, list[int]()
+    save = states.save_state
+    seen = list[int]()
 
     def dying(path: Any, state: Any, scanner: Any) -> None:
         save(path, state, scanner)
@@ -374,10 +379,8 @@ def test_shards_add_to_the_table_of_one_run(attention: str) -> None:
         pickle.loads(pickle.dumps(attnscan.shard(TEXTS[cut], **_options(attention, cut))))
         for cut in cuts
     ]
-    added, expected = (
-        attnscan.finish(sum(shards[::-1])),
-        attnscan.heads(TEXTS, **_options(attention)),
-    )
+    added = attnscan.finish(sum(shards[::-1]))
+    expected = attnscan.heads(TEXTS, **_options(attention))
     pd.testing.assert_frame_equal(added.to_frame(), expected.to_frame(), rtol=1e-6)
     assert added.signature.input_hash == expected.signature.input_hash
     with pytest.raises(
@@ -398,7 +401,8 @@ LONG = "the cat sat on the mat . " * 10
 def _bart(directory: Path, writes: str | None = None) -> Path:
     """A random BART; one that `writes` a token writes no other."""
     torch.manual_seed(0)
-    tokenizer, ends = ending(), {"bos_token_id": 2, "decoder_start_token_id": 2, "eos_token_id": 3}
+    tokenizer = ending()
+    ends = {"bos_token_id": 2, "decoder_start_token_id": 2, "eos_token_id": 3}
     sizes = BART | {
         "d_model": 16,
         "encoder_layers": 1,
@@ -440,7 +444,8 @@ def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path:
 def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
-    silent, bad = options | {"model": _bart(tmp_path, writes="</s>")}, list[Any]()
+    silent = options | {"model": _bart(tmp_path, writes="</s>")}
+    bad = list[Any]()
     with pytest.raises(
         InputError, match="writes no word as the target; give the target as sentence B"
     ):

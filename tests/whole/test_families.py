@@ -42,12 +42,15 @@ from attnscan.scoring.units import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
-LAYERS, HEADS = 3, {"convbert": 2}  # of the 4 heads in its config
+# of the 4 heads in its config
+LAYERS = 3
+HEADS = {"convbert": 2}
 
 
 def _written(ids: list[int]) -> Written:
     """Two sentences with delimiters around them; words of few kinds, so that they repeat."""
-    middle, last = len(ids) // 2, len(ids) - 1
+    middle = len(ids) // 2
+    last = len(ids) - 1
     tokens = [f"w{number % 3}" for number in ids]
     sentence = [-1 if i in (0, middle, last) else int(i > middle) for i in range(len(ids))]
     return Written(tokens, sentence)
@@ -80,11 +83,13 @@ class Outcome:
 @cache
 def outcome(family: str) -> Outcome:
     """Run a family once for all tests."""
-    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+    model = tiny_model(family, FAMILIES[family])
+    inputs = tiny_inputs()
     ids = [row[present.bool()].tolist() for row, present in zip(*inputs.values(), strict=True)]
     alone = [torch.cat(eager_attention(model, _single(one))) for one in ids]
     batch = collate([_encoded(one) for one in ids])
-    scorer, collected = Scorer(Targets(batch, PATTERNS)), Collected()
+    scorer = Scorer(Targets(batch, PATTERNS))
+    collected = Collected()
 
     def consume(block: AttentionBlock) -> None:
         assert block.grid.shape == (LAYERS, HEADS.get(family, 4))
@@ -148,11 +153,9 @@ def test_scores_equal_the_plain_loop(family: str) -> None:
 @pytest.mark.parametrize("family", TAPPED)
 def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
     """From whatever attention transformers would load the model with; T5 and its like add a bias by distance."""
-    model, inputs, collected = (
-        tiny_model(family, FAMILIES[family], None),
-        tiny_inputs(),
-        Collected(),
-    )
+    model = tiny_model(family, FAMILIES[family], None)
+    inputs = tiny_inputs()
+    collected = Collected()
     with AttentionTap(model) as tap:
         tap.run(inputs, collected)
         tap.run({name: values[:1] for name, values in inputs.items()}, AttentionKeeper())
@@ -180,7 +183,9 @@ def _position_bias(model: torch.nn.Module, layer: int) -> torch.Tensor | float:
 
 
 OFFSET = torch.arange(12)[None, :] - torch.arange(12)[:, None]
-EVERYWHERE, BACK, NEAR = OFFSET.abs() < 12, OFFSET <= 0, OFFSET.abs() <= 2
+EVERYWHERE = OFFSET.abs() < 12
+BACK = OFFSET <= 0
+NEAR = OFFSET.abs() <= 2
 SEEN = dict.fromkeys(("gpt2", "llama", "bloom", "falcon"), [BACK] * LAYERS)
 SEEN |= dict.fromkeys(("mistral", "starcoder2"), [BACK & (OFFSET > -4)] * LAYERS)
 SEEN["modernbert"] = [EVERYWHERE, NEAR, EVERYWHERE]
@@ -221,7 +226,8 @@ def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
         "attention_mask",
         *["token_type_ids"] * (getattr(model.config, "type_vocab_size", 0) > 1),
     ]
-    written, weights = [], []
+    written = []
+    weights = []
     for pair in PAIRS:
         inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
         sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
@@ -239,7 +245,8 @@ def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(
     name: str, tmp_path: Path
 ) -> None:
     """Without delimiters, their score is NaN, not zero; the beginning alone is a delimiter too."""
-    case, checkpoint = CASES[name], saved(CASES[name], tmp_path)
+    case = CASES[name]
+    checkpoint = saved(CASES[name], tmp_path)
     written, weights = _plainly(checkpoint)
     options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
     found = []
@@ -279,7 +286,8 @@ def test_the_screen_and_table_of_a_decoder_say_what_it_has_not(tmp_path: Path) -
         "--model",
         str(saved(CASES["decoder without delimiters"], tmp_path)),
     )
-    result, rows = run(*command), table(*command)
+    result = run(*command)
+    rows = table(*command)
     assert "delimiter: no word of this input is eligible" in result.stderr
     assert "predictive: not measured: the model has no mask token" in result.stderr
     text = " ".join(result.stdout.split())

@@ -28,7 +28,8 @@ def rewritten(name: str, **values: Any) -> Change:
     return change
 
 
-configured, ruled = partial(rewritten, "config.json"), partial(rewritten, "tokenizer.json")
+configured = partial(rewritten, "config.json")
+ruled = partial(rewritten, "tokenizer.json")
 
 
 def pickled(name: str, *, sound: bool, index: bool) -> Change:
@@ -195,7 +196,8 @@ def test_a_trap_is_refused(model: Path, name: str, recwarn: pytest.WarningsRecor
 
 
 def test_damage_is_refused_or_does_no_harm(tiny: Path, tmp_path: Path) -> None:
-    draw, done = random.Random(0), set()
+    draw = random.Random(0)
+    done = set()
     for _ in range(40):
         model = Path(shutil.copytree(tiny, tmp_path / "model"))
         damage(model, draw)

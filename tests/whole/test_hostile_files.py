@@ -124,9 +124,11 @@ def check_broken(kind: Kind, directory: Path) -> Any:
 
     Raises: AssertionError.
     """
-    path, outcomes = directory / kind.name, set()
+    path = directory / kind.name
+    outcomes = set()
     kind.write(path)
-    whole, content = kind.read(path), path.read_bytes()
+    whole = kind.read(path)
+    content = path.read_bytes()
     ways = sum(1 for _ in broken(content))
     for damaged in islice(broken(content), 0, None, (ways // A_FEW) | 1):
         path.write_bytes(damaged)

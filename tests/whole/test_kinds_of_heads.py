@@ -64,10 +64,8 @@ class TestShow:
         assert expected.cross_attentions[0].shape[2:] != expected.decoder_attentions[0].shape[2:]
         for kind, letter in (("encoder", ""), ("decoder", "d"), ("cross", "c")):
             texts = PAIR if letter else PAIR[:1]
-            ours, theirs = (
-                attnscan.show(f"layer:{letter}1", *texts, model=model),
-                expected[f"{kind}_attentions"][1][0],
-            )
+            ours = attnscan.show(f"layer:{letter}1", *texts, model=model)
+            theirs = expected[f"{kind}_attentions"][1][0]
             assert [head.name for head in ours.heads] == [
                 f"{letter}1-{n}" for n in range(len(theirs))
             ]
@@ -139,10 +137,8 @@ class TestCard:
     """Everything about a head of a decoder or of cross attention."""
 
     def test_a_cross_heads_scores_are_those_of_a_ranking(self) -> None:
-        card, ranking = (
-            attnscan.head("c1-1", **LINKED)["c1-1"],
-            attnscan.heads(attention="cross", **LINKED),
-        )
+        card = attnscan.head("c1-1", **LINKED)["c1-1"]
+        ranking = attnscan.heads(attention="cross", **LINKED)
         place = (1, 1, ranking.scores.patterns.index("aligned"))
         assert card.main_kind == "aligned" and card.patterns["aligned"]["rank"] == 1
         assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
@@ -224,7 +220,8 @@ class TestAblate:
     def test_the_loss_is_that_of_a_model_whose_head_puts_out_nothing(
         self, which: str, checkpoints: Any
     ) -> None:
-        model, pairs = TRANSLATOR, [pair[:2] for pair in translator.pairs(8)]
+        model = TRANSLATOR
+        pairs = [pair[:2] for pair in translator.pairs(8)]
         if which != "translator":
             model = checkpoints(which)
             pairs = [PAIR, ("a cat ran to the store", "the dog sat too"), ("mats", "a mat .")]
@@ -276,14 +273,16 @@ class TestExplain:
         for source, target, links in pairs:
             alone = attnscan.explain("c1-1", source, target, alignments=[links], model=TRANSLATOR)
             assert alone.attention is not None
-            keys, of_pair = len(source.split()) + 1, []
+            keys = len(source.split()) + 1
+            of_pair = []
             for key, query in (map(int, link.split("-")) for link in links.split()):
                 products = alone.attention.products("c1-1", keys + query)[:keys].astype(float)
                 contrast = products[key] - np.delete(products, key, axis=0).mean(0)
                 of_pair.append(np.abs(contrast).sum() ** 2 / (contrast**2).sum())
             assert alone["c1-1"]["effective_neurons"] == pytest.approx(np.mean(of_pair), rel=1e-4)
             counted += of_pair
-        texts, alignments = [pair[:2] for pair in pairs], [pair[2] for pair in pairs]
+        texts = [pair[:2] for pair in pairs]
+        alignments = [pair[2] for pair in pairs]
         head = attnscan.explain("c1-1", pairs=texts, alignments=alignments, model=TRANSLATOR)[
             "c1-1"
         ]
@@ -388,7 +387,8 @@ def file(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def shown(model: Path) -> dict[str, Any]:
     """What a user of BertViz has: what transformers shows, layer by layer, and the tokens that were read."""
-    tokenizer, output = AutoTokenizer.from_pretrained(model), translator.eager(model, *SAVED)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    output = translator.eager(model, *SAVED)
     kinds = {
         f"{kind}_attention": output[f"{kind}_attentions"]
         for kind in ("encoder", "decoder", "cross")

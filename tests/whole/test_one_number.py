@@ -70,7 +70,8 @@ class Expected:
 
     def check(self, row: Mapping[str, object]) -> None:
         """That a head's row has its names and its numbers, those of the seven scores too."""
-        labels, place = self.ranking.labels, (int(str(row["layer"])), int(str(row["head"])))
+        labels = self.ranking.labels
+        place = (int(str(row["layer"])), int(str(row["head"])))
         names = {"label": labels.label, "among_words": labels.among_words}
         numbers = {"label_stays": labels.stays, "share": labels.share, "average": labels.average}
         numbers |= {

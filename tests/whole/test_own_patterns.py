@@ -21,7 +21,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
-A, B = "i went to the store .", "the cat , i bought straw##berries ."
+A = "i went to the store ."
+B = "the cat , i bought straw##berries ."
 
 
 def two_back(batch: attnscan.EncodedBatch) -> Tensor:
@@ -53,7 +54,8 @@ def test_a_pattern_of_ones_own_scores_as_ours_does(toy: str) -> None:
     assert list(frame["delimiter"]) == pytest.approx(
         list(attnscan.classify(A, B, **options).to_frame()["delimiter"])
     )
-    weights, sentence = result.kept_attention().weights, result.sentence
+    weights = result.kept_attention().weights
+    sentence = result.sentence
     inside = [
         q for q in range(len(result.units)) if sentence[q - 2 : q + 1] in ((0, 0, 0), (1, 1, 1))
     ]
@@ -110,10 +112,8 @@ def test_weights_score_from_arrays_as_from_a_file(toy: str, tmp_path: Path) -> N
         "segments": saved.segments,
     }
     np.savez(tmp_path / "w.npz", **arrays)
-    by_file, by_arrays = (
-        attnscan.classify(weights=tmp_path / "w.npz"),
-        attnscan.classify(weights=arrays, name="jax"),
-    )
+    by_file = attnscan.classify(weights=tmp_path / "w.npz")
+    by_arrays = attnscan.classify(weights=arrays, name="jax")
     assert by_file.signature.model == "w.npz" and by_arrays.signature.model == "jax"
     columns = ["next-word", "delimiter", "entropy"]
     pd.testing.assert_frame_equal(by_file.to_frame()[columns], by_arrays.to_frame()[columns])
@@ -239,9 +239,11 @@ def test_a_tag_that_a_pattern_asks_for_must_be_there(
 def test_every_function_takes_sentences_where_texts_stand(
     planted: attnscan.LoadedModel, tmp_path: Path
 ) -> None:
-    a, b = parsed("the cat sat on the mat .", words=r"the cat|\S+"), parsed(TEXTS[1])
+    a = parsed("the cat sat on the mat .", words=r"the cat|\S+")
+    b = parsed(TEXTS[1])
     of_one: Any = {"model": planted, "predictive": "off", "unit": "word"}
-    pairs, of_many = [(a, b), (b, a), a], {"model": planted, "predictive": "off"}
+    pairs = [(a, b), (b, a), a]
+    of_many = {"model": planted, "predictive": "off"}
     assert "the cat" in attnscan.predictive(a, b, model=planted, unit="word").units
     assert [result.units[1] for result in attnscan.classify(pairs=pairs, **of_one)] == [
         "the cat",

@@ -39,7 +39,8 @@ TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
 @pytest.fixture(scope="module")
 def by_hand() -> list[dict[str, Any]]:
     """What heads of the bundled model carry of each input, and would by even attention, and their outputs' shares."""
-    checkpoint, inputs = Checkpoint(bundled()), []
+    checkpoint = Checkpoint(bundled())
+    inputs = []
     for texts in INPUTS:
         one = checkpoint.read(texts)
         matrices = np.zeros((2, 6, 12, len(one.text), len(one.text)))
@@ -49,7 +50,8 @@ def by_hand() -> list[dict[str, Any]]:
             matrices[0, *head] = weights * length / (weights * length).sum(-1, keepdim=True)
             matrices[1, *head] = length / length.sum()
             output[head] = (weights @ vectors).norm(dim=-1)[one.words].mean()
-        written, output = Written(one.text, one.sentence), output / output.sum(1, keepdims=True)
+        written = Written(one.text, one.sentence)
+        output = output / output.sum(1, keepdims=True)
         inputs.append(
             {"written": written, "carried": matrices[0], "even": matrices[1], "output": output}
         )
@@ -86,7 +88,8 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"}
     )
     model = BertModel.from_pretrained(directory)
-    attention, size = model.encoder.layer[0].attention, 2 * HEAD_SIZE
+    attention = model.encoder.layer[0].attention
+    size = 2 * HEAD_SIZE
     mean = 3 / size
     spread = (mean - mean**2) ** 0.5
     with torch.no_grad():
@@ -188,7 +191,8 @@ class TestCommands:
         assert abs(plain - normed) > 0.05
 
 
-LONG, SHORT = "the cat sat on the mat .", "the cat sat ."
+LONG = "the cat sat on the mat ."
+SHORT = "the cat sat ."
 PAIRS = [(LONG, SHORT), (SHORT, LONG), (LONG, LONG), (SHORT, "the mat sat on the cat .")]
 
 
@@ -274,10 +278,8 @@ def test_labels_and_states_are_of_the_reading(
 ) -> None:
     options = {"predictive": "off", "by": by, "special": special, **options}
     state = tmp_path / "state.npz"
-    one, many = (
-        attnscan.classify(LONG, SHORT, **options),
-        attnscan.heads(PAIRS, state=state, **options),
-    )
+    one = attnscan.classify(LONG, SHORT, **options)
+    many = attnscan.heads(PAIRS, state=state, **options)
     for result in (one, many):
         assert result.reading == result.labels.reading == AttentionView(by, special)
         assert ("delimiter" in result.labels.statements.names) is (special == "in")
@@ -298,7 +300,8 @@ def test_statements_by_weight_are_those_of_saved_weights(
     found = attnscan.classify(
         LONG, SHORT, by="weight", save_weights=file, predictive="off", **options
     )
-    ours, theirs = found.labels.statements, attnscan.classify(weights=file).labels.statements
+    ours = found.labels.statements
+    theirs = attnscan.classify(weights=file).labels.statements
     frequent = [
         ours.names.index(name) for name in ("frequent-words", "rare-words")
     ]  # a file has no model

@@ -13,7 +13,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 import attnscan
 
-A, B = "the cat sat on the mat .", "a cat ran to the store , i bought strawberries ."
+A = "the cat sat on the mat ."
+B = "a cat ran to the store , i bought strawberries ."
 OFF = ("--predictive", "off")
 SMALL: Plan = {
     (0, 0): "next-word",
@@ -103,7 +104,8 @@ def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Pl
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    rng, file = random.Random(0), tmp_path_factory.mktemp("pairs") / "pairs.csv"
+    rng = random.Random(0)
+    file = tmp_path_factory.mktemp("pairs") / "pairs.csv"
 
     def sentence() -> str:
         kinds = (ARTICLES, NOUNS, VERBS, ["to"], NOUNS)

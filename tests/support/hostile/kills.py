@@ -51,7 +51,8 @@ def run(
     Returns its exit code, or the signal that killed it below zero, and what it wrote to standard error.
     Raises: AssertionError if that was more than lines of its own, such as a traceback.
     """
-    errors, begun = Path("stderr"), _FORKS.Event()
+    errors = Path("stderr")
+    begun = _FORKS.Event()
     errors.write_bytes(b"")
     process = _FORKS.Process(target=_run_here, args=(arguments, largest_file, errors, begun.set))
     process.start()
@@ -85,11 +86,14 @@ def _run_here(
 
 def kills(count: int) -> Iterator[bool]:
     """Whether a kill, its request, or Ctrl-C twice ended a scan too early; run again, its table is always the same."""
-    before, kept, table = {*Path().iterdir()}, Path("scan.state"), Path("heads.csv")
+    before = {*Path().iterdir()}
+    kept = Path("scan.state")
+    table = Path("heads.csv")
     command = [*SCAN.split(), "--state", str(kept), "-o", str(table)]
     began = time.monotonic()
     assert run(command)[0] == 0
-    expected, seconds = table.read_bytes(), time.monotonic() - began
+    expected = table.read_bytes()
+    seconds = time.monotonic() - began
     for seed in range(count):
         draw = random.Random(seed)
         kill, request = (
@@ -145,7 +149,8 @@ def writers() -> Iterator[Writer]:
 
 def full_disks(every: int) -> Iterator[bool]:
     """Whether a disk was full before a file was written: one line, an earlier run's file is untouched, and no other."""
-    draw, directory = random.Random(0), Path("full")
+    draw = random.Random(0)
+    directory = Path("full")
     directory.mkdir()
     for writer in list(writers())[::every]:
         for path in directory.iterdir():
@@ -173,7 +178,8 @@ def full_disks(every: int) -> Iterator[bool]:
 
 
 if __name__ == "__main__":
-    kind, number = sys.argv[1], int(sys.argv[2])
+    kind = sys.argv[1]
+    number = int(sys.argv[2])
     os.chdir(sys.argv[3])
     planted_file(Path(), "trees.conllu")
     saving = _FORKS.Process(

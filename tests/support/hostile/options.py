@@ -49,8 +49,10 @@ def prepared(directory: Path, model: Path) -> None:
 
 def lines() -> dict[str, list[str]]:
     """What each command needs, to which an option is added."""
-    model, off = ["--model", "model"], ["--predictive", "off"]
-    one, many = ["the cat sat", *model], ["--pairs", "pairs.csv", *model]
+    model = ["--model", "model"]
+    off = ["--predictive", "off"]
+    one = ["the cat sat", *model]
+    many = ["--pairs", "pairs.csv", *model]
     return {
         "classify": [*one, *off],
         "show": ["0-0", *one],

@@ -20,7 +20,9 @@ from attnscan.cli.app import app
 from attnscan.model import loading as models
 from attnscan.text import plain
 
-LAYERS, HEADS, POSITIONS = 2, 2, 96
+LAYERS = 2
+HEADS = 2
+POSITIONS = 96
 _NOTE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")
 """Lines before that of an error: a bad record that was skipped, how a file is read and the option that changes it."""
 

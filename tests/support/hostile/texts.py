@@ -127,10 +127,12 @@ def commands(
     Raises: AssertionError at the first that does what it must not.
     """
     sentences = [each for each in pair if each is not None]
-    file, page = directory / "pairs.jsonl", directory / "page.html"
+    file = directory / "pairs.jsonl"
+    page = directory / "page.html"
     file.write_text(json.dumps({"sentence_a": sentences[0], "sentence_b": sentences[-1]}) + "\n")
     for command, flags in _FLAGS.items():
-        chosen, form = flags[number % len(flags)], _FORMATS[number // 4 % len(_FORMATS)]
+        chosen = flags[number % len(flags)]
+        form = _FORMATS[number // 4 % len(_FORMATS)]
         common = ["--model", model, "--no-related", "--predictive", "off", *chosen]
         common += ["-o", page] if command == "report" else ["--format", form]
         if command == "heads":
