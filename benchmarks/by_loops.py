@@ -1,7 +1,9 @@
-"""What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py` compares the two.
+"""What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py`
+compares the two.
 
-Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time, and become Python
-lists at once. Related words, and words merged from their pieces, are those of vocabularies that mark pieces with `##`.
+Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time,
+and become Python lists at once. Related words, and words merged from their pieces, are those of
+vocabularies that mark pieces with `##`.
 """
 
 import itertools
@@ -100,7 +102,9 @@ class Checkpoint:
             return self.network(**tensors, output_attentions=True, **options)
 
     def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
-        """By layer, head, query and key, merged if the input is read word by word; `changed` replaces inputs."""
+        """By layer, head, query and key, merged if the input is read word by word; `changed`
+        replaces inputs.
+        """
         layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
         if all(len(group) == 1 for group in one.pieces):
             return layers
@@ -113,7 +117,9 @@ def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]
 
 
 def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
-    """How much each word helps to predict each word with a letter or digit: perturbed masking, product-corrected."""
+    """How much each word helps to predict each word with a letter or digit: perturbed masking,
+    product-corrected.
+    """
     mask = checkpoint.tokenizer.mask_token_id
     words = one.words
     raw = {}
@@ -149,7 +155,9 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
 
 
 def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
-    """The ids of all words of letters alone, and the directions of their embeddings from the mean word."""
+    """The ids of all words of letters alone, and the directions of their embeddings from the mean
+    word.
+    """
     vocabulary = {number: text for text, number in checkpoint.tokenizer.get_vocab().items()}
     ids = [
         number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1
@@ -160,7 +168,9 @@ def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
 
 
 def near_enough(rows: torch.Tensor) -> float:
-    """The cosine that one of ten thousand pairs reaches, of words dealt into hands as attnscan deals them."""
+    """The cosine that one of ten thousand pairs reaches, of words dealt into hands as attnscan
+    deals them.
+    """
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     count = math.ceil(len(rows) ** 2 / 30_000_000)
     hands = [rows[order[first::count]] for first in range(count)]
@@ -199,7 +209,9 @@ def targets(
     help_of: Mapping[int, Mapping[int, float]] | None = None,
     alike: Collection[tuple[int, int]] = (),
 ) -> Rows:
-    """Every pattern's target, less what a query cannot see; `alike` are the places of related words."""
+    """Every pattern's target, less what a query cannot see; `alike` are the places of related
+    words.
+    """
     rows: Rows = {pattern: {} for pattern in PATTERNS}
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
@@ -288,9 +300,11 @@ def by_query(
     special: str = "out",
     lengths: Sequence[float] | None = None,
 ) -> dict[str, dict[int, Measured]]:
-    """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter` alone, or of all.
+    """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter`
+    alone, or of all.
 
-    Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries, key by key.
+    Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries,
+    key by key.
     """
     found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
     sizes = [
@@ -373,7 +387,9 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, by t on the logit scale: with E effective pairs, E - 1 degrees of freedom and a factor E/(E - 1)."""
+        """95 %, by t on the logit scale: with E effective pairs, E - 1 degrees of freedom and a
+        factor E/(E - 1).
+        """
         mean = self.mean()
         if self.pairs < 2 or not 0 < mean < 1:
             return (NAN, NAN) if self.pairs < 2 else (mean, mean)

@@ -1,9 +1,11 @@
-"""How often a 95 % interval holds the truth: pairs drawn again and again from a population whose scores are known.
+"""How often a 95 % interval holds the truth: pairs drawn again and again from a population whose
+scores are known.
 
-All pairs of a file are taken for the population, and its score of a head for the truth. K pairs drawn from it with
-replacement give a score and an interval by two rules. A pair without an eligible word is drawn, and does not count
-among the K of a rule; drawings with fewer than two that count have no interval, and are left out. attnscan writes every
-pair's score once; all else is worked out here, and nothing of attnscan is imported.
+All pairs of a file are taken for the population, and its score of a head for the truth. K pairs
+drawn from it with replacement give a score and an interval by two rules. A pair without an eligible
+word is drawn, and does not count among the K of a rule; drawings with fewer than two that count
+have no interval, and are left out. attnscan writes every pair's score once; all else is worked out
+here, and nothing of attnscan is imported.
 """
 
 import tempfile
@@ -65,7 +67,9 @@ def by_t(drawn: Drawn) -> Interval:
 
 
 def by_effective_pairs(drawn: Drawn) -> Interval:
-    """What attnscan does, on the logit scale: of E effective pairs, t of E - 1 and E/(E - 1) for √(K/(K - 1))."""
+    """What attnscan does, on the logit scale: of E effective pairs, t of E - 1 and E/(E - 1) for
+    √(K/(K - 1)).
+    """
     width = (
         student.ppf(0.975, drawn.effective - 1)
         * drawn.effective
@@ -84,7 +88,10 @@ RULES: dict[str, Callable[[Drawn], Interval]] = {
 
 
 def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
-    """What to print. Warnings are off: of two pairs, one may have no words, and a score may be 0 or 1."""
+    """What to print.
+
+    Warnings are off: of two pairs, one may have no words, and a score may be 0 or 1.
+    """
     with np.errstate(all="ignore"):
         several = [population for model in models for population in populations(model, pairs)]
         names = " and ".join(Path(model).name for model in models)
@@ -92,14 +99,16 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
         held = f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the"
         yield f"Intervals of 95 %: {held} score by all {count} of {pairs.name};"
         yield f"{names}, {' and '.join(READINGS)}; a pattern is the mean over its heads"
-        yield f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6} {'worst head':>11} {'width':>11}"
+        columns = f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6}"
+        yield f"{columns} {'worst head':>11} {'width':>11}"
         for name, rule in RULES.items():
             for size in SIZES:
                 shares, widths = zip(
                     *(_held(rule, data, size, i) for i, data in enumerate(several)), strict=True
                 )
                 patterns = [np.mean(share) for share in shares]
-                text = f"{name:18} {size:3} {np.mean(patterns):6.3f} {min(patterns):14.3f} {max(patterns):6.3f}"
+                text = f"{name:18} {size:3} {np.mean(patterns):6.3f}"
+                text += f" {min(patterns):14.3f} {max(patterns):6.3f}"
                 yield f"{text} {min(map(np.min, shares)):11.3f} {np.mean(widths):11.3f}"
 
 
@@ -127,7 +136,9 @@ def populations(model: str, pairs: Path) -> Iterator[Population]:
 def _held(
     rule: Callable[[Drawn], Interval], population: Population, size: int, seed: int
 ) -> tuple[np.ndarray, float]:
-    """The share of drawings whose interval holds the truth [head], and its width; without an error it is the score."""
+    """The share of drawings whose interval holds the truth [head], and its width; without an error
+    it is the score.
+    """
     drawn = draw(population, size, seed)
     truth = population.total.sum(0) / population.n.sum(0)
     interval = rule(drawn)

@@ -1,6 +1,7 @@
 """Pairs a second on a Ray cluster of this machine, with 1 and with 2 workers, beside one process.
 
-Two runs of different lengths give the cost of a pair, without that of starting. Bound: 1.05 with 1 worker.
+Two runs of different lengths give the cost of a pair, without that of starting. Bound: 1.05 with 1
+worker.
 """
 
 import itertools
@@ -26,14 +27,16 @@ def scan(count: int, workers: int) -> None:
 
 
 def main() -> None:
-    """Measure every rival in turn, run by run, and print pairs a second and the ratio of neighbouring runs."""
+    """Measure every rival in turn, run by run, and print pairs a second and the ratio of
+    neighbouring runs.
+    """
     costs: dict[int, list[float]] = {0: [], 1: [], 2: []}
     for _, (workers, seconds) in itertools.product(range(RUNS), costs.items()):
         more, less = (cost(partial(scan, times * PAIRS, workers)).wall for times in (3, 1))
         seconds.append((more - less) / (2 * PAIRS))
-    print(
-        f"{machine()}\n| Ray workers | pairs a second | cost beside one process |\n| --- | ---: | ---: |"
-    )
+    print(machine())
+    print("| Ray workers | pairs a second | cost beside one process |")
+    print("| --- | ---: | ---: |")
     for workers, seconds in costs.items():
         ratio = median(ours / alone for ours, alone in zip(seconds, costs[0], strict=True))
         print(f"| {workers or 'none'} | {1 / median(seconds):.0f} | {ratio:.2f} |")

@@ -1,9 +1,11 @@
-"""The page beside BertViz's head view: how large each is, and how long a browser takes to the first view and to a head.
+"""The page beside BertViz's head view: how large each is, and how long a browser takes to the first
+view and to a head.
 
     pip install --target RIVAL bertviz ipython; npm install requirejs@2.3.6 jquery@2.1.4 d3@5.7.0
     PYTHONPATH=RIVAL python benchmarks/page.py node_modules
 
-BertViz fetches three scripts from a CDN; they come from the folder here, which costs it no time on a network.
+BertViz fetches three scripts from a CDN; they come from the folder here, which costs it no time on
+a network.
 """
 
 import argparse
@@ -34,13 +36,17 @@ TO_NEXT_FRAME = (
 )
 CHOOSE = {
     "attnscan": "document.querySelector('#picker [value=\"1-0\"]').click();",
-    "BertViz": "const list = document.querySelector('#layer'); list.value = '1'; $(list).trigger('change');",
+    "BertViz": (
+        "const list = document.querySelector('#layer'); list.value = '1'; $(list).trigger('change');"
+    ),
 }
 RUNS = 3
 
 
 def main() -> None:
-    """Write both pages of the bundled model and of a model with 144 heads, and time them in turn."""
+    """Write both pages of the bundled model and of a model with 144 heads, and time
+    them in turn.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("node_modules", type=Path)
     scripts = parser.parse_args().node_modules
@@ -108,7 +114,10 @@ def open_page(browser: Browser, path: Path, scripts: Path) -> tuple[float, float
     page.goto(path.as_uri() + ("#view=head&heads=0-0&from=0" if path.stem == "attnscan" else ""))
     page.locator(LINES[path.stem]).first.wait_for(state="attached")
     first = time.perf_counter() - start
-    until = "while (document.documentElement.dataset.settled === 'no') await new Promise((done) => setTimeout(done));"
+    until = (
+        "while (document.documentElement.dataset.settled === 'no')"
+        " await new Promise((done) => setTimeout(done));"
+    )
     script = f"const start = performance.now(); {CHOOSE[path.stem]} {until} {TO_NEXT_FRAME}"
     other = (
         float(page.evaluate(f"async () => {{ {script} return performance.now() - start; }}")) / 1000

@@ -1,11 +1,11 @@
-"""Measures what a user waits for and what scoring costs, and writes `RESULTS.md` and the times of `docs/speed.md`:
-`make bench`, about fifteen minutes.
+"""Measures what a user waits for and what scoring costs, and writes `RESULTS.md` and the times of
+`docs/speed.md`: `make bench`, about fifteen minutes.
 
     python benchmarks/run.py [--runs 5]
 
-Whole processes are held against the least that the answer could cost: an import of Typer and rich, a command that
-prints a line, and a bare script that loads the bundled model and runs one forward pass. What other scripts printed,
-below "By hand", stays.
+Whole processes are held against the least that the answer could cost: an import of Typer and rich,
+a command that prints a line, and a bare script that loads the bundled model and runs one forward
+pass. What other scripts printed, below "By hand", stays.
 """
 
 import argparse
@@ -113,8 +113,9 @@ def main() -> None:
     blocks = [
         "# What attnscan costs",
         f"Written by `make bench`. {where}.",
-        f"Median ratios of {args.runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
-        "of every pattern but `predictive`, with a model of BERT base's shape and batches of 1,024 tokens.",
+        f"Median ratios of {args.runs} neighbouring runs, ours divided by the rival's: below 1 is"
+        " faster. Scans are\nof every pattern but `predictive`, with a model of BERT base's shape and"
+        " batches of 1,024 tokens.",
         "\n".join(["<!-- measured: speed -->", HEAD, *rows, "<!-- end of speed -->"]),
     ]
     _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)

@@ -1,13 +1,15 @@
-"""What scoring costs: attnscan against a plain sdpa forward, which computes nothing from it, and against a plain loop.
+"""What scoring costs: attnscan against a plain sdpa forward, which computes nothing from it, and
+against a plain loop.
 
     python benchmarks/scan.py [--runs 7] [--device cuda] [--tokens 32768]
 
-Models have random weights (time does not depend on them); every pattern but `predictive` is scored. Rivals run in turn
-in one process. `run.py` measures on the processor: a model of BERT base's shape, 8,192 tokens in batches as attnscan
-makes them. The loop is what a user writes today: one pair at a time, `output_attentions=True`, numpy. A scan in
-bfloat16 is held against the forward in float32, where the processor multiplies in it. This script measures on a GPU:
-the shapes of BERT base and BERT large in float16 and bfloat16, one batch, each run synchronized before the clock is
-read. Before anything is timed there, the scores are held against those of float32 on the CPU.
+Models have random weights (time does not depend on them); every pattern but `predictive` is scored.
+Rivals run in turn in one process. `run.py` measures on the processor: a model of BERT base's shape,
+8,192 tokens in batches as attnscan makes them. The loop is what a user writes today: one pair at a
+time, `output_attentions=True`, numpy. A scan in bfloat16 is held against the forward in float32,
+where the processor multiplies in it. This script measures on a GPU: the shapes of BERT base and
+BERT large in float16 and bfloat16, one batch, each run synchronized before the clock is read.
+Before anything is timed there, the scores are held against those of float32 on the CPU.
 """
 
 import argparse
@@ -81,7 +83,9 @@ def random_bert(layers: int = 12, heads: int = 12) -> BertModel:
 
 @contextmanager
 def random_scanner() -> Iterator[Scanner]:
-    """A random BERT ready to be scanned, in bfloat16 where the processor multiplies in it; `exact()` is in float32."""
+    """A random BERT ready to be scanned, in bfloat16 where the processor multiplies in it;
+    `exact()` is in float32.
+    """
     fast = any(map(torch.cpu.get_capabilities().get, ("avx512_bf16", "amx_bf16", "bf16")))
     with tempfile.TemporaryDirectory() as directory:
         random_bert().save_pretrained(directory)
@@ -173,7 +177,9 @@ def score(tap: AttentionTap, batch: EncodedBatch) -> np.ndarray:
 def check(
     model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype
 ) -> None:
-    """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format explains."""
+    """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format
+    explains.
+    """
     with AttentionTap(model.to("cpu", torch.float32)) as tap:
         expected = score(tap, collate(inputs))
     with AttentionTap(model.to(device, dtype)) as tap:
@@ -192,7 +198,8 @@ def main() -> None:
     device = torch.device(options.device)
     chip = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
     print(
-        f"{machine()}, {chip}, torch {torch.__version__}; {options.tokens:,} tokens a batch, {options.runs} runs\n"
+        f"{machine()}, {chip}, torch {torch.__version__}; {options.tokens:,} tokens a batch,"
+        f" {options.runs} runs\n"
     )
     print("| shape | tokens | format | pairs a second | scan / sdpa | bound |")
     print("| --- | ---: | --- | ---: | ---: | ---: |")

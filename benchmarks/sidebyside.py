@@ -1,7 +1,9 @@
-"""What the benchmarks share: rivals measured in turn, and the lines that report ratios of neighbouring runs.
+"""What the benchmarks share: rivals measured in turn, and the lines that report ratios of
+neighbouring runs.
 
-Times on a shared machine drift, so none is reported bare: what counts is the median ratio of neighbouring runs, of wall
-time and of the processor time of all threads. Where others use the machine, believe the second.
+Times on a shared machine drift, so none is reported bare: what counts is the median ratio of
+neighbouring runs, of wall time and of the processor time of all threads. Where others use the
+machine, believe the second.
 """
 
 import os
@@ -27,7 +29,9 @@ class Cost:
 
 
 def cost(run: Callable[[], object]) -> Cost:
-    """Run something once: the processor time is that of this process and of those that it started and waited for."""
+    """Run something once: the processor time is that of this process and of those that it started
+    and waited for.
+    """
     start = time.perf_counter()
     cpu_start = _processor_time()
     run()
@@ -40,7 +44,9 @@ def _processor_time() -> float:
 
 
 def run_command(command: Sequence[str], directory: str | None = None, **variables: str) -> None:
-    """Run a command, which must succeed, in a directory and with more variables of the environment."""
+    """Run a command, which must succeed, in a directory and with more variables of the
+    environment.
+    """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", **variables}
     subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, env=environment, check=True)
 
@@ -64,7 +70,8 @@ def row(
 ) -> str:
     """The line of a table that compares two of them."""
     wall, cpu = ratios(ours, theirs)
-    return f"| {what} | {rival} | {wall:.2f} | {cpu:.2f} | {'–' if bound is None else f'{bound:.2f}'} |"
+    limit = "–" if bound is None else f"{bound:.2f}"
+    return f"| {what} | {rival} | {wall:.2f} | {cpu:.2f} | {limit} |"
 
 
 def machine() -> str:

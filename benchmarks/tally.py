@@ -1,4 +1,7 @@
-"""What attnscan's command line wrote, and how far that is from what other code works out. attnscan is not imported."""
+"""What attnscan's command line wrote, and how far that is from what other code works out.
+
+attnscan is not imported.
+"""
 
 import csv
 import hashlib
@@ -30,7 +33,9 @@ def shipped(count: int | None = None) -> list[tuple[str, str]]:
 
 
 def hash_of(*texts: str) -> str:
-    """SHA-256 of texts, each behind its length: by that of a pair, and of seed and pair, attnscan sorts and draws."""
+    """SHA-256 of texts, each behind its length: by that of a pair, and of seed and pair, attnscan
+    sorts and draws.
+    """
     parts = [text.encode() for text in texts]
     return hashlib.sha256(
         b"".join(len(part).to_bytes(8, "big") + part for part in parts)

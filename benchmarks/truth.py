@@ -1,12 +1,14 @@
-"""Every number of attnscan's tables beside the same number by other code, and how often its intervals hold the truth.
+"""Every number of attnscan's tables beside the same number by other code, and how often its
+intervals hold the truth.
 
     python benchmarks/truth.py [--only classify heads ...] [--model bundled DIRECTORY ...]
 
-attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
-`by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote; the other `truth_of_*.py` do so for the rest. Where attnscan draws at random, its draw is made again,
-or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws pairs anew, vectorised. A number
-that differs by more than its bound makes the exit status 1.
+attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is
+imported. `by_loops.py` works the same numbers out in plain loops from transformers' own attention,
+and each is compared with what the command wrote; the other `truth_of_*.py` do so for the rest.
+Where attnscan draws at random, its draw is made again, or a draw of one's own is compared within
+its error. `coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more
+than its bound makes the exit status 1.
 """
 
 import argparse
@@ -44,7 +46,9 @@ from truth_of_syntax import syntax
 HEADS_PAIRS = 12
 PREDICTIVE_PAIRS = 4
 LONG = 12
-"""Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one of related words."""
+"""Pairs that `heads` reads, those that `predictive` asks the model about, and those that make one
+of related words.
+"""
 
 
 def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -78,7 +82,9 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def options_of(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Options: the model, and `predictive` by distances of hidden states, also where the model has a head for words."""
+    """Options: the model, and `predictive` by distances of hidden states, also where the model has
+    a head for words.
+    """
     return ("--model", checkpoint.name, "--predictive", "distance")
 
 

@@ -1,7 +1,9 @@
-"""Labels a second time, without attnscan: patterns, classes, habits, M, E, A, their errors, the rule and the drawings.
+"""Labels a second time, without attnscan: patterns, classes, habits, M, E, A, their errors, the
+rule and the drawings.
 
-What heads carry is worked out from transformers' own hidden states, for BERTs alone. Plain loops give every word's
-keys their classes and patterns; numpy adds up, and resamples by attnscan's own draw. `truth.py` runs it.
+What heads carry is worked out from transformers' own hidden states, for BERTs alone. Plain loops
+give every word's keys their classes and patterns; numpy adds up, and resamples by attnscan's own
+draw. `truth.py` runs it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +67,9 @@ CANDIDATES = {
 }
 SPECIAL = ("start", "middle", "end", "delimiter")
 READINGS = (("weight", "out"), ("weight", "in"), ("carried", "out"), ("carried", "in"))
-"""Whether heads are read by weight or by what they carry, and whether special tokens are keys; first, the default."""
+"""Whether heads are read by weight or by what they carry, and whether special tokens are keys;
+first, the default.
+"""
 Matrices = dict[Head, tuple[list[list[float]], list[float]]]
 """Every head's rows, and how long the vector is that it carries from each key; 1 by weight."""
 
@@ -77,7 +81,9 @@ def names_of(special: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Unit:
-    """The sums of a pair, or of a word of one input: of patterns, of each habit's share and of that share by chance."""
+    """The sums of a pair, or of a word of one input: of patterns, of each habit's share and of that
+    share by chance.
+    """
 
     n: float
     patterns: np.ndarray
@@ -89,7 +95,9 @@ class Unit:
 
 @dataclass(frozen=True)
 class Does:
-    """What a head does, its share and the average head's, and in which share of bootstrap resamples its label stays."""
+    """What a head does, its share and the average head's, and in which share of bootstrap resamples
+    its label stays.
+    """
 
     label: str
     among_words: str
@@ -99,7 +107,9 @@ class Does:
 
 
 def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The label of every head on one input, and over all pairs that attnscan ships, by every reading."""
+    """The label of every head on one input, and over all pairs that attnscan ships, by every
+    reading.
+    """
     one = checkpoint.read(PAIR)
     for by, special in READINGS:
         options = (
@@ -145,7 +155,9 @@ def frequent_ids(checkpoint: Checkpoint) -> frozenset[int]:
 
 @torch.inference_mode()
 def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, torch.Tensor]]:
-    """Every head's weights [query, key], and the keys' values once they are projected [key, hidden]."""
+    """Every head's weights [query, key], and the keys' values once they are projected [key,
+    hidden].
+    """
     output = checkpoint.run(one.inputs, output_hidden_states=True)
     found = {}
     layers = zip(
@@ -228,13 +240,19 @@ class Means:
 
     @property
     def above(self) -> np.ndarray:
-        """Whether a habit is above the average head and even attention by the margin. Shape: [head, habit]."""
+        """Whether a habit is above the average head and even attention by the margin.
+
+        Shape: [head, habit].
+        """
         found = np.minimum(self.share - self.average, self.share - self.chance) > MARGIN
         found[:, self.same] &= self.share[:, self.same] - self.share[:, self.even] > MARGIN
         return found
 
     def sure(self, units: Sequence[Unit]) -> np.ndarray:
-        """The test over pairs, at a level that counts all heads and candidates. Shape: [head, habit]."""
+        """The test over pairs, at a level that counts all heads and candidates.
+
+        Shape: [head, habit].
+        """
         k = len(units)
         n = sum(unit.n for unit in units)
         q = float(student.ppf(1 - 0.025 / self.share.size, k - 1))
@@ -251,7 +269,10 @@ class Means:
         return found
 
     def best(self, qualified: np.ndarray) -> np.ndarray:
-        """Each head's habit that is farthest from the average head, by relative entropy, or -1. Shape: [head]."""
+        """Each head's habit that is farthest from the average head, by relative entropy, or -1.
+
+        Shape: [head].
+        """
         rest = (1 - self.share).clip(0)
         rest_of_average = (1 - self.average).clip(0)
         distance = rel_entr(self.share, self.average) + rel_entr(rest, rest_of_average)
@@ -313,7 +334,9 @@ def _scores(unit: Unit, head: int) -> dict[str, Score]:
 
 
 def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bool]:
-    """The label, what the head does among words, and whether the label is a habit; the habit -1 is none."""
+    """The label, what the head does among words, and whether the label is a habit; the habit -1 is
+    none.
+    """
     scores = _scores(unit, head)
     pattern = followed(scores, special)
     among = pattern or (names_of(special)[habit] if habit >= 0 else "")

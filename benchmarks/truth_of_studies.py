@@ -91,7 +91,9 @@ def _measure_divergences(
 
 
 def _group(divergences: Sequence[Sequence[float]], within: float) -> list[list[int]]:
-    """Groups by average linkage: the nearest two are joined while they are nearer than `within` on average."""
+    """Groups by average linkage: the nearest two are joined while they are nearer than `within` on
+    average.
+    """
     groups = [[i] for i in range(len(divergences))]
     while len(groups) > 1:
         distances = [
@@ -164,7 +166,9 @@ def _test_difference(a: loops.Score, b: loops.Score) -> float:
 
 
 def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """Two heads switched off, beside drawn others of their layers: 1 - cosine of the vector at [CLS]."""
+    """Two heads switched off, beside drawn others of their layers: 1 - cosine of the vector at
+    [CLS].
+    """
     pairs = shipped(PAIRS)
     tally = Tally("ablate --measure cls")
     named = ",".join(f"{layer}-{head}" for layer, head in SWITCHED_OFF)
@@ -205,7 +209,9 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _draw_controls() -> list[tuple[Head, ...]]:
-    """The sets that attnscan draws: numpy's generator, seeded with the seed and the heads' numbers; all distinct."""
+    """The sets that attnscan draws: numpy's generator, seeded with the seed and the heads' numbers;
+    all distinct.
+    """
     generator = np.random.default_rng([0, *itertools.chain.from_iterable(SWITCHED_OFF)])
 
     def drawn(layer: int, number: int) -> Head:
@@ -220,7 +226,9 @@ def _draw_controls() -> list[tuple[Head, ...]]:
 
 
 def _run_without(checkpoint: Checkpoint, one: Input, heads: Sequence[Head]) -> list[float]:
-    """The last hidden state at [CLS], the outputs of some heads set to zero before the output projection."""
+    """The last hidden state at [CLS], the outputs of some heads set to zero before the output
+    projection.
+    """
 
     def silence(_: object, inputs: tuple[torch.Tensor], *, head: int) -> tuple[torch.Tensor]:
         changed = inputs[0].clone()
@@ -243,7 +251,9 @@ Change = Callable[[Input], list[dict[str, list[int]]]]
 
 
 def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
-    """The words' positions among themselves, as attnscan draws them: by seed, number and the input's token ids."""
+    """The words' positions among themselves, as attnscan draws them: by seed, number and the
+    input's token ids.
+    """
     drawn = (
         np.random.default_rng([seed, number, *one.inputs["input_ids"]])
         .permutation(one.words)
@@ -318,7 +328,9 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
 def _measure_changed(
     checkpoint: Checkpoint, one: Input, rows: loops.Rows, plain: Measures, change: Change
 ) -> Measures:
-    """The weights again, by the queries that count unchanged; of a change that is drawn, by their mean over draws."""
+    """The weights again, by the queries that count unchanged; of a change that is drawn, by their
+    mean over draws.
+    """
     # Where a query has no weight left for words, its score is 0
     draws = [
         loops.every_head(one, checkpoint.weights(one, **changed), rows) for changed in change(one)

@@ -1,6 +1,8 @@
-"""`attnscan syntax` a second time, without attnscan: reader, alignment, items, rules, errors and trees in plain loops.
+"""`attnscan syntax` a second time, without attnscan: reader, alignment, items, rules, errors and
+trees in plain loops.
 
-It reads the first 60 sentences of $TREEBANK, else of the one beside the project. `truth.py` runs it.
+It reads the first 60 sentences of $TREEBANK, else of the one beside the project. `truth.py` runs
+it.
 """
 
 import json
@@ -21,15 +23,33 @@ TREEBANK = Path(
 COUNT = 60
 FEWEST = 30
 LEAST_LEFT = 1e-6
-TAGS = tuple(
-    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
-)  # noqa: SIM905
+TAGS = (
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+)
 RULES = [(what, sign) for what in (*range(1, 11), *TAGS) for sign in (-1, 1)]
 Key = tuple[str, str]
 
 
 class Tree:
-    """A sentence of the treebank: text, spans, parts of speech, heads (from 0, None at the root), relations."""
+    """A sentence of the treebank: text, spans, parts of speech, heads (from 0, None at the root),
+    relations.
+    """
 
     def __init__(self, block: list[str], document: str) -> None:
         self.text = next(line[len("# text = ") :] for line in block if line.startswith("# text = "))
@@ -111,7 +131,9 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-def]
-    """Even attention and, by layer and head, attention between words; [word, word], and what special tokens get."""
+    """Even attention and, by layer and head, attention between words; [word, word], and what
+    special tokens get.
+    """
     encoding = checkpoint.tokenizer(tree.text, return_offsets_mapping=True)
     owner = []
     for (first, last), special in zip(

@@ -1,10 +1,12 @@
-"""The claims of "Deconstructing BERT, Part 2", measured: which heads of a model they can be asked of, and what is left.
+"""The claims of "Deconstructing BERT, Part 2", measured: which heads of a model they can be asked
+of, and what is left.
 
     python examples/article_claims.py [--model NAME] [--best 5] [--pairs 40]
 
-On the first of the sentence pairs that attnscan ships. A head is asked about a pattern only if it follows it: if its
-score is at least 0.25 above chance, as (score - chance) / (1 - chance). What is said of neurons is measured in rotated
-bases, too, which change no weight: what they give as well is no finding.
+On the first of the sentence pairs that attnscan ships. A head is asked about a pattern only if it
+follows it: if its score is at least 0.25 above chance, as (score - chance) / (1 - chance). What is
+said of neurons is measured in rotated bases, too, which change no weight: what they give as well is
+no finding.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ NUMBERS = ["score", "chance", "above_chance", *CAUSES]
 
 
 def best_heads(found: Explanations, pattern: str, best: int) -> pd.DataFrame:
-    """The heads that follow a pattern, best first; a row each, with how its neurons compare and what changes do."""
+    """The heads that follow a pattern, best first; a row each, with how its neurons compare and
+    what changes do.
+    """
     of_pattern = replace(found, pattern=pattern)
     rows = [pd.Series({"name": head.name, **of_pattern[head]}) for head in of_pattern.heads]
     for row in rows:
@@ -43,7 +47,9 @@ def follows(heads: pd.DataFrame) -> bool:
 
 
 def of_neurons(heads: pd.DataFrame, measure: str, claimed: str) -> str:
-    """What is left of a claim that a measure lies below (`<`) or above (`>`) what rotated bases give."""
+    """What is left of a claim that a measure lies below (`<`) or above (`>`) what rotated bases
+    give.
+    """
     signs = [of_head[measure] for of_head in heads["signs"]]
     own = heads[measure].mean()
     rotated = heads[f"{measure}_rotated"].mean()

@@ -1,4 +1,5 @@
-"""What `attnscan compare` says of two models whose difference is known: in the second, one head has lost its queries.
+"""What `attnscan compare` says of two models whose difference is known: in the second, one head has
+lost its queries.
 
 python examples/compare.py [MODEL_DIRECTORY]
 """

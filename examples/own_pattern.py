@@ -2,9 +2,9 @@
 
     python examples/own_pattern.py [MODEL]
 
-The parses below are given as indices, as a dependency parser gives them: each sentence's words, and for every verb
-the word that is its subject. A pattern is a function from a batch of inputs to a target [batch, query, key] in [0, 1];
-a query whose row is all zero is not counted.
+The parses below are given as indices, as a dependency parser gives them: each sentence's words, and
+for every verb the word that is its subject. A pattern is a function from a batch of inputs to a
+target [batch, query, key] in [0, 1]; a query whose row is all zero is not counted.
 """
 
 from __future__ import annotations

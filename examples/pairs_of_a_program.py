@@ -1,4 +1,5 @@
-"""Pairs as a program has them: a data frame, rows of JSON, chunks of it; and the scores of each pair.
+"""Pairs as a program has them: a data frame, rows of JSON, chunks of it; and the scores of each
+pair.
 
 python examples/pairs_of_a_program.py [MODEL]
 """

@@ -2,8 +2,9 @@
 
     python examples/resting.py [FILE of pairs ...]
 
-Over the pairs that attnscan ships if no file is named. A layer's share is that of all its heads together; its error is
-clustered by pair, from the scores of every pair that `heads --per-pair` writes.
+Over the pairs that attnscan ships if no file is named. A layer's share is that of all its heads
+together; its error is clustered by pair, from the scores of every pair that `heads --per-pair`
+writes.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
     out = model(**inputs, output_attentions=True)
     attention = numpy.stack([layer[0] for layer in out.attentions])
 
-The arrays here are made up: two layers of two heads, of which 0-1 looks at the next token and 1-0 at `[SEP]`.
+The arrays here are made up: two layers of two heads, of which 0-1 looks at the next token and 1-0
+at `[SEP]`.
 """
 
 from __future__ import annotations
@@ -26,4 +27,5 @@ arrays = {"attention": attention, "tokens": tokens, "segments": segments}
 result = attnscan.classify(weights=arrays, name="from-jax")
 print(result.to_frame(["next-word", "delimiter"]).round(3).to_string(index=False))
 
-np.savez("from_jax.npz", **arrays)  # type: ignore[arg-type]  # and for the command line: --weights from_jax.npz
+# The command line reads the file: attnscan classify --weights from_jax.npz
+np.savez("from_jax.npz", **arrays)  # type: ignore[arg-type]

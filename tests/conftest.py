@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-# No test asks a hub, and screens have one width. One thread computes, here and in whatever a test starts: there are as
-# many workers as cores, and another number of threads rounds otherwise. Torch reads it once, when it is imported.
-# Models are asked each time: nothing is kept at home, and no test rests on another.
+# No test asks a hub, and screens have one width. One thread computes, here and in whatever a test
+# starts: there are as many workers as cores, and another number of threads rounds otherwise. Torch
+# reads it once, when it is imported. Models are asked each time: nothing is kept at home, and no
+# test rests on another.
 os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80", OMP_NUM_THREADS="1")
 for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 if "PYTEST_XDIST_WORKER" in os.environ or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # What is started here is to hear of Ctrl-C, also where a shell started the tests in its background
+    # What is started here is to hear of Ctrl-C, also where a shell started the tests in its
+    # background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import torch  # noqa: E402
@@ -45,7 +47,9 @@ _LONG_NAME = 200  # characters or bytes
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name no test by a long value: bytes of a file may hold when it was made, and all workers are to find one name."""
+    """Name no test by a long value: bytes of a file may hold when it was made, and all workers are
+    to find one name.
+    """
     return argname if isinstance(val, str | bytes) and len(val) > _LONG_NAME else None
 
 
@@ -59,7 +63,9 @@ def bundled_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A small BERT whose weights are constructed: three of its six heads follow patterns, and are known beforehand."""
+    """A small BERT whose weights are constructed: three of its six heads follow patterns, and are
+    known beforehand.
+    """
     plan = {(0, 0): "next-word", (1, 1): "previous-word", (1, 2): "cross-sentence"}
     return str(save_toy_bert(tmp_path_factory.mktemp("toy") / "toy", 2, 3, plan))
 
@@ -91,7 +97,9 @@ def _loaded_models() -> Iterator[LoadedModels]:
 def _models_are_as_they_were(
     request: pytest.FixtureRequest, _loaded_models: LoadedModels
 ) -> Iterator[None]:
-    """No test leaves a hook, another attention or another weight in a model that the next one gets."""
+    """No test leaves a hook, another attention or another weight in a model that the
+    next one gets.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("loads_anew"):
             patch.setattr(scanner, "load", _loaded_models.anew)
@@ -101,13 +109,16 @@ def _models_are_as_they_were(
 
 @pytest.fixture
 def each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one command ran, another that asks the same of the model shows: for tests of what is shown of a result."""
+    """What one command ran, another that asks the same of the model shows: for tests of what is
+    shown of a result.
+    """
     results = dict[str, Any]()
 
     def remembering(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def again(**arguments: Any) -> Any:
-            key = f"{function.__name__} { ({name: arguments[name] for name in arguments if name != 'progress'})!r}"
+            asked = {name: value for name, value in arguments.items() if name != "progress"}
+            key = f"{function.__name__} {asked!r}"
             if key not in results:
                 results[key] = function(**arguments)
             return results[key]
@@ -146,7 +157,9 @@ def attention(article: attnscan.HeadScores) -> Any:
 
 @pytest.fixture(scope="session")
 def ranking() -> attnscan.HeadScores:
-    """Twelve pairs by the bundled model, with labels by weight and by what heads carry, and profiles by weight."""
+    """Twelve pairs by the bundled model, with labels by weight and by what heads carry, and
+    profiles by weight.
+    """
     pairs = [
         (f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.")
         for i in range(12)

@@ -1,4 +1,6 @@
-"""The walls between the rooms: which package may import which, read from the source itself by grimp."""
+"""The walls between the rooms: which package may import which, read from the source itself by
+grimp.
+"""
 
 import ast
 import subprocess
@@ -65,7 +67,9 @@ NO_TORCH = {
 
 
 def _imported_by(name: str) -> set[str]:
-    """Which of our own modules one imports, wherever the import stands: at its top, in a function, for types alone."""
+    """Which of our own modules one imports, wherever the import stands: at its top, in a function,
+    for types alone.
+    """
     return GRAPH.find_modules_directly_imported_by(name) & MODULES
 
 
@@ -167,7 +171,9 @@ def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
 
 
 def _loads_without(libraries: set[str], names: set[str]) -> list[str]:
-    """Of some modules those that cannot be imported where some libraries cannot, each with the reason."""
+    """Of some modules those that cannot be imported where some libraries cannot, each with the
+    reason.
+    """
     script = (
         "import importlib, sys\n"
         f"sys.modules |= dict.fromkeys({sorted(libraries)!r})\n"
@@ -221,7 +227,8 @@ def test_answers_that_need_no_model_load_no_torch() -> None:
         f"for arguments in {NO_MODEL!r}:\n"
         "    sys.argv = ['attnscan', *arguments]\n"
         "    try:\n        main()\n    except SystemExit:\n        pass\n"
-        "    heavy = {'torch', 'transformers', 'numpy', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "    libraries = {'torch', 'transformers', 'numpy', 'pandas', 'matplotlib'}\n"
+        "    heavy = libraries & set(sys.modules)\n"
         "    print('loaded by', arguments, sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run(
@@ -236,7 +243,10 @@ def test_answers_that_need_no_model_load_no_torch() -> None:
 
 
 def test_modules_with_one_user_stay_few() -> None:
-    """One with little of its own belongs into its user. Commands and studies are called by one place each."""
+    """One with little of its own belongs into its user.
+
+    Commands and studies are called by one place each.
+    """
     users = {name: GRAPH.find_modules_that_directly_import(name) for name in MODULES}
     alone = {
         name: next(iter(names))

@@ -46,7 +46,9 @@ def words(path: Path) -> int:
 
 
 def unclear(path: Path) -> list[str]:
-    """A line for each phrase that is not used, with what to write, and for each variable whose name says nothing."""
+    """A line for each phrase that is not used, with what to write, and for each variable whose name
+    says nothing.
+    """
     wrong = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         better = [write for phrase, write in INSTEAD.items() if re.search(phrase, line)]

@@ -1,10 +1,12 @@
-"""Whether the tests notice faults: each patch beside this file puts one into the package, and its tests must fail.
+"""Whether the tests notice faults: each patch beside this file puts one into the package, and its
+tests must fail.
 
     python tests/faults/run.py [NAME ...]
 
-A NAME is a patch's, with or without `.patch`, or begins some: `scoring` runs all faults of that room. The first line of
-a patch says what is wrong, the second which tests are to notice; git ignores what stands before the difference. Prints
-a table, and exits with 1 unless every fault is caught.
+A NAME is a patch's, with or without `.patch`, or begins some: `scoring` runs all faults of that
+room. The first line of a patch says what is wrong, the second which tests are to notice; git
+ignores what stands before the difference. Prints a table, and exits with 1 unless every fault is
+caught.
 """
 
 import os

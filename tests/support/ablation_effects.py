@@ -21,7 +21,9 @@ def effect_of(
     pairs: int = 5,
     quantity: Quantity = NATS,
 ) -> Effect:
-    """Of one head, with as many controls as are given; `possible` is how many there could be, if that is more."""
+    """Of one head, with as many controls as are given; `possible` is how many there could be, if
+    that is more.
+    """
     controls = tuple((Head(0, number),) for number in range(1, len(others) + 1))
     heads_off = HeadSet(
         name, (Head(0, 0),), controls, len(controls) if possible is None else possible

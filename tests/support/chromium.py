@@ -73,12 +73,17 @@ def picture_at(address: str) -> NDArray[np.float64]:
 
 
 def expect_address(page: Page, *parts: str) -> None:
-    """Wait until the address, of which the browser tells after an event, has these parts in this order."""
+    """Wait until the address, of which the browser tells after an event, has these parts in this
+    order.
+    """
     expect(page).to_have_url(re.compile(".*".join(map(re.escape, parts))))
 
 
 def check_accessibility(page: Page, view: str) -> None:
-    """That axe-core finds nothing, and that nothing is wider than the window. Raises: AssertionError."""
+    """That axe-core finds nothing, and that nothing is wider than the window.
+
+    Raises: AssertionError.
+    """
     results = Axe().run(page, options={"runOnly": _RULES, "resultTypes": ["violations"]})
     assert len(results.response["passes"]) > 20, "axe-core did not look at the page"
     assert results.violations_count == 0, f"{view}: {results.generate_report()}"

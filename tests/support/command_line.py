@@ -48,5 +48,7 @@ def misuse(*arguments: str) -> str:
 
 @cache
 def classify(*options: str) -> Result:
-    """The article's pair by the bundled model, run once for each line of options that writes no file."""
+    """The article's pair by the bundled model, run once for each line of options that writes no
+    file.
+    """
     return run("classify", A, B, "--model", "bundled", *options)

@@ -1,4 +1,6 @@
-"""Tiny random models of every family that attnscan is said to read, made from config objects alone."""
+"""Tiny random models of every family that attnscan is said to read, made from config
+objects alone.
+"""
 
 from collections import defaultdict
 from typing import Any
@@ -180,7 +182,9 @@ ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
     "fsmt": (_FSMT, ""),
     "encoder-decoder": ({}, "edc"),
 }
-"""Whole encoder-decoders: what makes them small, and the letters of the kinds of attention that the tap reads."""
+"""Whole encoder-decoders: what makes them small, and the letters of the kinds of attention that the
+tap reads.
+"""
 
 UNTAPPED_DECODERS: dict[str, Settings] = {
     "gemma2": {**_GEMMA, "sliding_window": 4},  # caps its logits
@@ -314,7 +318,9 @@ class Collected:
         self.blocks[block.layer] = [*kept, block]
 
     def layer(self, number: int, name: str = "weights") -> torch.Tensor:
-        """Shape: [batch, head, query, key], or of queries or keys; 0 on padding that was left out."""
+        """Shape: [batch, head, query, key], or of queries or keys; 0 on padding that
+        was left out.
+        """
         parts = [(block, getattr(block, name)) for block in self.blocks[number]]
         batch, heads = (
             max(where.stop for where in places)

@@ -22,7 +22,9 @@ _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}
 
 
 def input_of(text: str, unit: Unit = "token") -> EncodedInput:
-    """An input such as `[CLS] the cat [SEP] a cat [SEP]`; sentence B starts after the first [SEP]."""
+    """An input such as `[CLS] the cat [SEP] a cat [SEP]`; sentence B starts after the
+    first [SEP].
+    """
     tokens = text.split()
     special = [token in _SPECIAL for token in tokens]
     segments = [int("[SEP]" in tokens[1:i]) for i in range(len(tokens))]
@@ -48,7 +50,9 @@ def batch_of(*texts: str, unit: Unit = "token") -> EncodedBatch:
 
 
 def translations(*written: tuple[str, str, str]) -> EncodedBatch:
-    """Sources, targets and links as a batch of cross attention, a token a word; `</s>` and the like are special."""
+    """Sources, targets and links as a batch of cross attention, a token a word; `</s>` and the like
+    are special.
+    """
     inputs = []
     for source, target, links in written:
         encoded = input_of(f"{source} {target}")
@@ -71,7 +75,10 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
 def random_weights(
     layers: int, heads: int, length: int, seed: int, *, causal: bool = False
 ) -> Tensor:
-    """Random attention; of a causal model queries see no later key. Shape: [layer, head, query, key]."""
+    """Random attention; of a causal model queries see no later key.
+
+    Shape: [layer, head, query, key].
+    """
     logits = np.random.default_rng(seed).normal(0, 2, (layers, heads, length, length))
     weights = np.exp(logits) * (np.tri(length) if causal else 1)
     return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
@@ -86,9 +93,11 @@ def attend(
     norms: Sequence[Tensor] | None = None,
     padded: bool = True,
 ) -> None:
-    """Hand a scorer the attention of a batch in blocks: all inputs padded with zeros, or each input by itself.
+    """Hand a scorer the attention of a batch in blocks: all inputs padded with zeros, or each input
+    by itself.
 
-    Shape: `weights` each [layer, head, query, key]; `norms`, the lengths of values, each [layer, head, key].
+    Shape: `weights` each [layer, head, query, key]; `norms`, the lengths of values, each [layer,
+    head, key].
     """
     layers, heads = weights[0].shape[:2]
     sizes = [matrix.shape[-1] for matrix in weights]

@@ -1,4 +1,6 @@
-"""How often a property is tried: as often as written by default, and a quarter of that in `make test`."""
+"""How often a property is tried: as often as written by default, and a quarter of that in `make
+test`.
+"""
 
 from hypothesis import settings
 

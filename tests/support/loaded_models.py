@@ -1,7 +1,8 @@
-"""Models that are loaded once a process, however many tests ask for them, and what a test must leave as it was.
+"""Models that are loaded once a process, however many tests ask for them, and what a test must
+leave as it was.
 
-BERTs alone are kept: other families, Big Bird for one, remember what they have run. Two that are wanted at once are
-one, so a test that is about two, or that changes one, is marked `loads_anew`.
+BERTs alone are kept: other families, Big Bird for one, remember what they have run. Two that are
+wanted at once are one, so a test that is about two, or that changes one, is marked `loads_anew`.
 """
 
 from collections.abc import Callable
@@ -65,7 +66,9 @@ class LoadedModels:
 
 
 def _state(loaded: LoadedModel) -> dict[str, Any]:
-    """All that somebody could forget to put back; but for the attention, since a module may hold a tap open."""
+    """All that somebody could forget to put back; but for the attention, since a module may hold a
+    tap open.
+    """
     state: dict[str, Any] = {}
     for name, module in loaded.with_task_head.named_modules():
         state[name or "the model"] = (

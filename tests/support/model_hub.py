@@ -1,4 +1,6 @@
-"""A hub on this machine that serves one model, whose `main` moves on each time it is asked for, and the hub's cache."""
+"""A hub on this machine that serves one model, whose `main` moves on each time it is asked for, and
+the hub's cache.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -44,7 +44,9 @@ def without_neurons(attention: Attention) -> Attention:
 def made_up(
     layers: int, heads: int, tokens: int | Sequence[str], *, neurons: int = 16, sharp: float = 1.0
 ) -> tuple[HeadScores, Attention]:
-    """A result with attention made of random queries and keys, and this; larger numbers make sharper weights."""
+    """A result with attention made of random queries and keys, and this; larger numbers make
+    sharper weights.
+    """
     names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
     names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
     rng = np.random.default_rng(0)
@@ -67,7 +69,9 @@ def made_up(
 
 
 def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
-    """The same result with what its heads carry, by norms [layer, head, key] of which a few are small."""
+    """The same result with what its heads carry, by norms [layer, head, key] of which a few are
+    small.
+    """
     attention = result.kept_attention()
     norms = np.random.default_rng(1).lognormal(
         0, 1.5, (*attention.grid.shape, len(attention.tokens))
@@ -93,7 +97,8 @@ def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
 
 
 class Elements(HTMLParser):
-    """A page taken apart: its tags, their attributes, the text of those that have an id, and packed texts by theirs.
+    """A page taken apart: its tags, their attributes, the text of those that have an id, and packed
+    texts by theirs.
 
     Before those of all inputs but the first stands the input's place.
     """
@@ -124,7 +129,9 @@ class Elements(HTMLParser):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the scripts read of the first input, and by reading what is said of every head, as `rows` and so on."""
+        """What the scripts read of the first input, and by reading what is said of every head, as
+        `rows` and so on.
+        """
         tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
         names = ("rows", "unsure", "rests", "chance", "profiles")
@@ -142,7 +149,10 @@ class Elements(HTMLParser):
         return high << 8 | low
 
     def neurons(self, name: str, tokens: int) -> NDArray[np.float64]:
-        """A head's queries and keys as the scripts make them. Shape: [query or key, token, neuron]."""
+        """A head's queries and keys as the scripts make them.
+
+        Shape: [query or key, token, neuron].
+        """
         _, zero, of_query, of_key, packed = self.text[f"neurons-{name}"].split(",")
         high, low = (
             np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8)

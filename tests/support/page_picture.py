@@ -1,4 +1,5 @@
-"""Makes the README's pictures of the page and of the live page, with a real browser, into docs/pictures/.
+"""Makes the README's pictures of the page and of the live page, with a real browser, into
+docs/pictures/.
 
     PYTHONPATH=tests python -m support.page_picture
 
@@ -20,7 +21,8 @@ if __name__ == "__main__":
         NamedTemporaryFile(suffix=".html") as file,
     ):
         attnscan.report(A, B, model="bundled", output=file.name)
-        changed = "#view=head&heads=2-11&hidden=13&without=1-9,1-11"  # a word is hidden, heads are switched off
+        # a word is hidden, heads are switched off
+        changed = "#view=head&heads=2-11&hidden=13&without=1-9,1-11"
         for address, height, name in (
             (f"file://{file.name}#view=head", 640, "page.png"),
             (server.url + changed, 820, "serve.png"),

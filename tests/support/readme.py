@@ -1,9 +1,11 @@
-"""Pastes real output into the README and docs/, so that it cannot go stale; `test_docs.py` holds the two together.
+"""Pastes real output into the README and docs/, so that it cannot go stale; `test_docs.py` holds
+the two together.
 
     PYTHONPATH=tests python -m support.readme
 
-A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
-shows it and its output, or above the picture of its screen. Tables stand between comments that say what of (`_MADE`).
+A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`,
+above the block that shows it and its output, or above the picture of its screen. Tables stand
+between comments that say what of (`_MADE`).
 """
 
 import ast
@@ -79,7 +81,9 @@ def output_of(command: str, *, color: bool = False) -> str:
 
 @cache
 def _options() -> dict[str, dict[str, tuple[str, str]]]:
-    """Each command's arguments and options, in the order of its help: how they are typed, and what they do."""
+    """Each command's arguments and options, in the order of its help: how they are typed, and what
+    they do.
+    """
     every = {}
     for command in COMMANDS:
         context = command_named(command).make_context(command, [], resilient_parsing=True)
@@ -107,7 +111,9 @@ def _with(name: str) -> list[str]:
 
 
 def _is_shared(name: str) -> bool:
-    """Whether an option stands on the page of those that commands share: two commands have it, in one meaning."""
+    """Whether an option stands on the page of those that commands share: two commands have it, in
+    one meaning.
+    """
     return len(_with(name)) > 1 and name in {
         *USUAL,
         *(name for group in GROUPS.values() for name in group),
@@ -125,7 +131,9 @@ def _own_options(command: str) -> str:
 
 
 def _shared_options() -> str:
-    """A list for each heading of help, below the commands that have most of it; an option says if others have it."""
+    """A list for each heading of help, below the commands that have most of it; an option says if
+    others have it.
+    """
     listed = ""
     for heading, names in {"Most used": USUAL, **GROUPS}.items():
         whose = {name: _whose(name) for name in names if _is_shared(name)}
@@ -144,7 +152,9 @@ def _shared_options() -> str:
 
 
 def _whose(name: str) -> str:
-    """The commands that have an option, in the shorter way; all but `patterns` and `models` read a model."""
+    """The commands that have an option, in the shorter way; all but `patterns` and `models` read a
+    model.
+    """
     has = _with(name)
     lacks = [command for command in COMMANDS if command not in (*has, "patterns", "models")]
     all_but = f"all but {', '.join(lacks)}" if lacks else "all"
@@ -199,7 +209,8 @@ def _functions(names: str) -> str:
         function = getattr(attnscan, name)
         signature = inspect.signature(getattr(function, "__wrapped__", function))
         returned = str(signature.return_annotation).replace("|", r"\|")
-        table += f"| {f'[`{name}`](commands/{name}.md)' if name in COMMANDS else f'`{name}`'} | `{returned}` |\n"
+        link = f"[`{name}`](commands/{name}.md)" if name in COMMANDS else f"`{name}`"
+        table += f"| {link} | `{returned}` |\n"
     return table
 
 
@@ -219,7 +230,9 @@ def _members(name: str, chosen: str) -> str:
 
 
 def _member(cls: type, name: str) -> str:
-    """An attribute with its type or a method with its defaults, the first sentence about it, and its shape."""
+    """An attribute with its type or a method with its defaults, the first sentence about it, and
+    its shape.
+    """
     member = inspect.getattr_static(cls, name, None)
     if isinstance(member, property | cached_property):
         function: Any = member.fget if isinstance(member, property) else member.func

@@ -1,4 +1,6 @@
-"""Scores of inputs that are written out, and of translations, by the plain loops of `benchmarks/by_loops.py`."""
+"""Scores of inputs that are written out, and of translations, by the plain loops of
+`benchmarks/by_loops.py`.
+"""
 
 import math
 from collections import defaultdict
@@ -24,13 +26,18 @@ PATTERNS = tuple(pattern for pattern in by_loops.PATTERNS if pattern != "predict
 
 @dataclass(frozen=True)
 class Written:
-    """One input: its tokens, the sentence of each (0, 1, or -1 for special), nothing about padding."""
+    """One input: its tokens, the sentence of each (0, 1, or -1 for special), nothing
+    about padding.
+    """
 
     tokens: Sequence[str]
     sentence: Sequence[int]
 
     def seeing(self, visible: NDArray[np.bool_] | None) -> Input:
-        """What the loops read; `visible` says which keys a query may see, all without it. Shape: [query, key]."""
+        """What the loops read; `visible` says which keys a query may see, all without it.
+
+        Shape: [query, key].
+        """
         places = range(len(self.tokens))
         return Input(
             inputs={},
@@ -85,7 +92,8 @@ def check_head(
     even: Sequence[Matrix] | None = None,
     atol: float = 1e-5,
 ) -> None:
-    """That a head's scores over every key and among words, and its entropy, are those of these weights.
+    """That a head's scores over every key and among words, and its entropy, are those of these
+    weights.
 
     `even` are the weights of even attention, where these are not even. Raises: AssertionError.
     """
@@ -126,7 +134,9 @@ Links = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Side:
-    """The source or the target by its tokens: what each says, and the number of its word; None of a special token."""
+    """The source or the target by its tokens: what each says, and the number of its word; None of a
+    special token.
+    """
 
     texts: list[str]
     words: list[int | None]
@@ -138,7 +148,9 @@ class Side:
 
 
 def side(tokenizer: Any, text: str) -> Side:
-    """Read a text whose words stand between spaces; a token of white space alone is of the word behind it."""
+    """Read a text whose words stand between spaces; a token of white space alone is of the word
+    behind it.
+    """
     encoding = tokenizer(text).encodings[0]
     spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
     words = [

@@ -32,13 +32,16 @@ SIGNATURE = Signature(
     predictive="off",
 )
 HABITS = ("next-word", "next-3", "even")
-# Heads that follow next-word, have the habits next-3 and even, and do nothing; the last rests, and follows identical
+# Heads that follow next-word, have the habits next-3 and even, and do nothing; the last rests, and
+# follows identical
 ABOVE = [[0.9, 0, 0, 0], [0.2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0.4, 0, 0.5]]
 WINNERS = (0, 1, 2, -1, 2)
 
 
 def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> ScoreTable:
-    """One layer; chance is 0.2 everywhere, so that a score is 0.2 + 0.8 x above; `itself` is a share of the score."""
+    """One layer; chance is 0.2 everywhere, so that a score is 0.2 + 0.8 x above; `itself` is a
+    share of the score.
+    """
     score = 0.2 + 0.8 * np.array([above], dtype=float)
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
@@ -62,7 +65,9 @@ def labels_of(
     reading: AttentionView = USUAL,
     threshold: float = 0.25,
 ) -> Labels:
-    """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2 and 0.5 to each."""
+    """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2
+    and 0.5 to each.
+    """
     statements = None
     if winners is not None:
         share = np.array(
@@ -91,7 +96,8 @@ def ranking_of(
     error: float | None = 0.02,
     ranked_by: Sequence[float] | None = None,
 ) -> HeadScores:
-    """Heads of one layer by their scores on one pattern; each difference of two has the same error, or none is known.
+    """Heads of one layer by their scores on one pattern; each difference of two has the same error,
+    or none is known.
 
     With `ranked_by`, they are ranked by these scores, of other pairs.
     """
@@ -110,7 +116,9 @@ def ranking_of(
 
 
 def doing(layers: int, heads: int, kinds: int) -> HeadScores:
-    """Heads that do so many things, four patterns first; all labels are unsure, the last head does nothing."""
+    """Heads that do so many things, four patterns first; all labels are unsure, the last head does
+    nothing.
+    """
     names, _ = habits_of(special=False)
     patterns = ("next-word", "previous-word", "identical", "bag-of-words")
     count = layers * heads

@@ -1,4 +1,6 @@
-"""One pair through a model that is loaded for it, and a scan of forty, taken apart: records, states, sums."""
+"""One pair through a model that is loaded for it, and a scan of forty, taken apart: records,
+states, sums.
+"""
 
 from collections.abc import Iterable
 from typing import Any

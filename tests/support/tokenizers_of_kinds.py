@@ -41,7 +41,9 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
 
 
 def wordpiece(model: Any = None, *more: str) -> PreTrainedTokenizerFast:
-    """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]; trained unless a model is given."""
+    """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]; trained unless a model is
+    given.
+    """
     tokenizer = Tokenizer(model or models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -52,13 +54,17 @@ def wordpiece(model: Any = None, *more: str) -> PreTrainedTokenizerFast:
 
 
 def wordpiece_of(vocabulary: Sequence[str], *more: str) -> PreTrainedTokenizerFast:
-    """As BERT's with this vocabulary; `more` are inputs beside ids and mask, such as `token_type_ids`."""
+    """As BERT's with this vocabulary; `more` are inputs beside ids and mask, such as
+    `token_type_ids`.
+    """
     numbers = {token: number for number, token in enumerate(vocabulary)}
     return wordpiece(models.WordPiece(numbers, unk_token="[UNK]"), *more)
 
 
 def whole_words() -> PreTrainedTokenizerFast:
-    """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained is not."""
+    """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained
+    is not.
+    """
     words = sorted({word for text in CORPUS for word in text.lower().split()})
     vocabulary = {word: number for number, word in enumerate([*BERT, *words])}
     return wordpiece(models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -82,7 +88,9 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def without_delimiters() -> PreTrainedTokenizerFast:
-    """As GPT-2's: byte-level, and what it calls its special token is in no template; nothing to pad or mask with."""
+    """As GPT-2's: byte-level, and what it calls its special token is in no template; nothing to pad
+    or mask with.
+    """
     end = "<|endoftext|>"
     tokenizer = _of_bytes([end], 320)
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
@@ -106,10 +114,13 @@ def unigram() -> PreTrainedTokenizerFast:
 
 
 def written_in_python(directory: Path) -> PhobertTokenizer:
-    """As PhoBERT's and BERTweet's: no tokenizer.json, `@@` behind a piece that goes on, <s> A </s></s> B </s>."""
+    """As PhoBERT's and BERTweet's: no tokenizer.json, `@@` behind a piece that goes on, <s> A
+    </s></s> B </s>.
+    """
     words = ["the", "cat", "dog", "sat", "a", "and", "straw@@", "berries", "mat", "."]
     (directory / "vocab.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
-    merges = "t h|th e</w>|c a|ca t</w>|d o|do g</w>|s a|sa t</w>|a n|an d</w>|m a|ma t</w>|s t|st r|str a|stra w"
+    merges = "t h|th e</w>|c a|ca t</w>|d o|do g</w>|s a|sa t</w>|a n|an d</w>|m a|ma t</w>"
+    merges += "|s t|st r|str a|stra w"
     merges += "|b e|be r|ber r|berr i|berri e|berrie s</w>"
     (directory / "bpe.codes").write_text(
         "".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8"
@@ -118,7 +129,9 @@ def written_in_python(directory: Path) -> PhobertTokenizer:
 
 
 def marian(directory: Path) -> Any:
-    """As Marian's: SentencePiece by its own library, with a model for sources and another one for targets."""
+    """As Marian's: SentencePiece by its own library, with a model for sources and another one for
+    targets.
+    """
     sentencepiece = pytest.importorskip("sentencepiece")
     from transformers import MarianTokenizer
 

@@ -1,8 +1,9 @@
 """A BERT whose weights are constructed, so that chosen heads follow chosen patterns exactly.
 
 Every token's embedding is three ones: its word, its position, its segment. Attention outputs and
-feed-forward layers are zero, so every layer reads these embeddings unchanged. A head's queries and keys
-then pick out what its pattern needs; a head that is given no pattern has zero queries and spreads evenly.
+feed-forward layers are zero, so every layer reads these embeddings unchanged. A head's queries and
+keys then pick out what its pattern needs; a head that is given no pattern has zero queries and
+spreads evenly.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,8 +54,8 @@ def save_toy_bert(
 ) -> Path:
     """Save a checkpoint whose heads follow `plan`, and a tokenizer that knows VOCABULARY.
 
-    Values are zero, and heads carry nothing; with `carries`, every token has as much to give, next to nothing, so that
-    what heads carry is what they look at.
+    Values are zero, and heads carry nothing; with `carries`, every token has as much to give, next
+    to nothing, so that what heads carry is what they look at.
     """
     sizes = {
         "num_hidden_layers": layers,

@@ -1,9 +1,10 @@
 """A GPT-2 whose weights are constructed: an induction circuit of two heads, and nothing else.
 
-A token's vector has three parts: a code of its word, a code of its position, and room for the word before it. Head 0 of
-layer 0 looks at the position before and writes the word there into that room; head 0 of layer 1 looks for the positions
-whose word before is its own. All other heads have zero queries and spread evenly; feed-forward layers are zero. Codes
-are rows of ±1 whose sum is zero, so that layer norms only scale them.
+A token's vector has three parts: a code of its word, a code of its position, and room for the word
+before it. Head 0 of layer 0 looks at the position before and writes the word there into that room;
+head 0 of layer 1 looks for the positions whose word before is its own. All other heads have zero
+queries and spread evenly; feed-forward layers are zero. Codes are rows of ±1 whose sum is zero, so
+that layer norms only scale them.
 """
 
 from pathlib import Path
@@ -21,7 +22,9 @@ SHARP = 4.0
 
 
 def save_induction_gpt2(directory: Path) -> Path:
-    """Save a checkpoint of two layers of three heads, and a tokenizer of the words of `random_pairs`."""
+    """Save a checkpoint of two layers of three heads, and a tokenizer of the words of
+    `random_pairs`.
+    """
     tokenizer = tokenizer_of(
         sorted({word for record in random_pairs() for word in str(record.pair.a).split()})
     )
@@ -62,6 +65,8 @@ def _codes(count: int, draw: torch.Generator) -> torch.Tensor:
 
 
 def _install(attention: torch.nn.Module, queries: slice, matrix: torch.Tensor, keys: slice) -> None:
-    """Let head 0 compare what `matrix` makes of one part of a query's vector with another part of a key's."""
+    """Let head 0 compare what `matrix` makes of one part of a query's vector with another part of a
+    key's.
+    """
     attention.c_attn.weight[queries, :SIZE] = matrix * SHARP
     attention.c_attn.weight[keys, 3 * SIZE : 4 * SIZE] = torch.eye(SIZE)

@@ -1,8 +1,10 @@
-"""A masked LM of which one head alone carries the answer, so that what it is worth is known beforehand.
+"""A masked LM of which one head alone carries the answer, so that what it is worth is known
+beforehand.
 
-It speaks one chain of words. Head 0-0 looks at the previous token and copies it into a part of the state that nothing
-else writes to; the masked-LM head reads that part, and gives the word that follows a logit of `GAP` above all others.
-Without the head there is nothing to read, and every word of the vocabulary is as likely as any other.
+It speaks one chain of words. Head 0-0 looks at the previous token and copies it into a part of the
+state that nothing else writes to; the masked-LM head reads that part, and gives the word that
+follows a logit of `GAP` above all others. Without the head there is nothing to read, and every word
+of the vocabulary is as likely as any other.
 """
 
 import math

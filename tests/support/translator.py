@@ -1,7 +1,9 @@
-"""A tiny T5 that was trained to translate a toy language word by word in reversed order: the right links are known.
+"""A tiny T5 that was trained to translate a toy language word by word in reversed order: the right
+links are known.
 
-`tests/data/translator` has it, and says how it was trained. A word of the source occurs once in a sentence, so that
-each word of the target has one link. Beside it, random ones of several families, and what transformers itself gives.
+`tests/data/translator` has it, and says how it was trained. A word of the source occurs once in a
+sentence, so that each word of the target has one link. Beside it, random ones of several families,
+and what transformers itself gives.
 """
 
 from pathlib import Path
@@ -110,7 +112,9 @@ def save(model: Any, directory: Path, tokens: PreTrainedTokenizerFast | None = N
 
 
 def random_of(family: str, directory: Path) -> Path:
-    """Save a random checkpoint of a family; BART's kin have 4 heads in the encoder and 2 in the decoder."""
+    """Save a random checkpoint of a family; BART's kin have 4 heads in the encoder and 2 in the
+    decoder.
+    """
     tokens = ending()
     end, pad = tokens.convert_tokens_to_ids(["</s>", "<pad>"])
     ids = {
@@ -127,7 +131,9 @@ def random_of(family: str, directory: Path) -> Path:
 
 
 def eager(checkpoint: Path, source: str, target: str) -> Any:
-    """What transformers gives of a pair: attention weights of all kinds, and logits, by the target's labels."""
+    """What transformers gives of a pair: attention weights of all kinds, and logits, by the
+    target's labels.
+    """
     tokens = AutoTokenizer.from_pretrained(checkpoint)
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, attn_implementation="eager").eval()
     labels = tokens(text_target=target, return_tensors="pt").input_ids

@@ -1,4 +1,6 @@
-"""Checkpoints as they are found: with task heads, in parts, resized, wrapped, with attention in some layers alone."""
+"""Checkpoints as they are found: with task heads, in parts, resized, wrapped, with attention in
+some layers alone.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,6 @@
-"""The README, docs and docstrings show what the program prints, and every command, error and picture is in them."""
+"""The README, docs and docstrings show what the program prints, and every command, error and
+picture is in them.
+"""
 
 import doctest
 import importlib
@@ -65,7 +67,9 @@ def test_every_room_is_in_the_tour() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
-    """In a table that is made from the command itself, to which `test_output_in_pages_is_real` holds the page."""
+    """In a table that is made from the command itself, to which `test_output_in_pages_is_real`
+    holds the page.
+    """
     assert f"(docs/commands/{command}.md)" in TEXT
     page = (DOCS / "commands" / f"{command}.md").read_text(encoding="utf-8")
     assert f"<!-- options of {command} -->\n| option" in page and "(options.md" in page
@@ -240,7 +244,10 @@ MODULES = sorted(
 
 
 def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
-    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0. Shape: `matrix` [query, key]."""
+    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0.
+
+    Shape: `matrix` [query, key].
+    """
     width = max(map(len, labels))
     cells = [["", *labels]]
     for row in rows:

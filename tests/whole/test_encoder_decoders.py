@@ -1,4 +1,6 @@
-"""Encoder-decoders from texts to tables: plain loops, a translator of known links, many pairs, and what is refused."""
+"""Encoder-decoders from texts to tables: plain loops, a translator of known links, many pairs, and
+what is refused.
+"""
 
 import pickle
 from functools import partial

@@ -1,7 +1,9 @@
-"""One check for every family: its attention is what eager attention gives, and its scores are the plain loop's.
+"""One check for every family: its attention is what eager attention gives, and its scores are the
+plain loop's.
 
-Two inputs run as one padded batch, and are held against each of them alone under eager attention, so
-that padding is proved to change nothing. Below, the same of saved checkpoints with every kind of template.
+Two inputs run as one padded batch, and are held against each of them alone under eager attention,
+so that padding is proved to change nothing. Below, the same of saved checkpoints with every kind of
+template.
 """
 
 from dataclasses import dataclass, replace
@@ -119,7 +121,9 @@ def _single(ids: list[int]) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_weights_in_a_batch_equal_eager_attention_alone(family: str) -> None:
-    """And lie on no padding; a query may see what it gives weight, as random weights leave out no other key."""
+    """And lie on no padding; a query may see what it gives weight, as random weights leave out no
+    other key.
+    """
     found = outcome(family)
     assert found.read_by_tap == (family in TAPPED) and len(found.alone[0]) == LAYERS
     exact = family in (
@@ -152,7 +156,9 @@ def test_scores_equal_the_plain_loop(family: str) -> None:
 
 @pytest.mark.parametrize("family", TAPPED)
 def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
-    """From whatever attention transformers would load the model with; T5 and its like add a bias by distance."""
+    """From whatever attention transformers would load the model with; T5 and its like add a bias by
+    distance.
+    """
     model = tiny_model(family, FAMILIES[family], None)
     inputs = tiny_inputs()
     collected = Collected()
@@ -217,7 +223,9 @@ PAIRS = [
 
 
 def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
-    """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query, key]."""
+    """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query,
+    key].
+    """
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     model = model.get_encoder() if model.config.is_encoder_decoder else model

@@ -1,4 +1,6 @@
-"""Hostile texts, strings, options, disks and moments; files and checkpoints have modules of their own."""
+"""Hostile texts, strings, options, disks and moments; files and checkpoints have modules of their
+own.
+"""
 
 import json
 import os
@@ -140,7 +142,9 @@ def test_the_list_of_writers_has_every_command_and_format() -> None:
 def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(
     kind: str, count: int, tmp_path: Path
 ) -> None:
-    """By a process of its own with two threads, which run batches side by side: runs are forks of it."""
+    """By a process of its own with two threads, which run batches side by side: runs are forks of
+    it.
+    """
     command = [sys.executable, kills.__file__, kind, str(count), str(tmp_path)]
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"}

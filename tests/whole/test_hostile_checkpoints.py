@@ -15,7 +15,8 @@ from support.hostile.runs import Trap, check, run, save_tiny_model
 
 Change = Callable[[Path], object]
 EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
-"""A regular expression that no sentence matches, and that is given up after ten million attempts."""
+"""A regular expression that no sentence matches, and that is given up after ten million attempts.
+"""
 
 
 def rewritten(name: str, **values: Any) -> Change:

@@ -1,4 +1,6 @@
-"""Files of every kind that is read, whole and broken at every byte: a right result or one line, never a pickle."""
+"""Files of every kind that is read, whole and broken at every byte: a right result or one line,
+never a pickle.
+"""
 
 import gzip
 import json
@@ -37,7 +39,9 @@ A_FEW = 60  # ways to break each kind of file, or somewhat fewer
 
 
 class Kind(NamedTuple):
-    """One kind of file; what is read must be what was written, also of a damaged file that carries a checksum."""
+    """One kind of file; what is read must be what was written, also of a damaged file that carries
+    a checksum.
+    """
 
     name: str
     write: Callable[[Path], object]
@@ -106,7 +110,9 @@ def _save_weights(path: Path) -> None:
 
 
 def broken(content: bytes) -> Iterator[bytes]:
-    """A file cut at every byte, with one bit flipped in every byte, and then spliced and filled at random."""
+    """A file cut at every byte, with one bit flipped in every byte, and then spliced and filled at
+    random.
+    """
     draw = random.Random(0)
     for at in range(len(content)):
         yield content[:at]
@@ -120,7 +126,8 @@ def broken(content: bytes) -> Iterator[bytes]:
 
 
 def check_broken(kind: Kind, directory: Path) -> Any:
-    """Read the file whole, and broken in many ways: each is read, or refused in one line. Returns what is read of it.
+    """Read the file whole, and broken in many ways: each is read, or refused in one line. Returns
+    what is read of it.
 
     Raises: AssertionError.
     """

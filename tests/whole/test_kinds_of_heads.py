@@ -1,4 +1,6 @@
-"""Certain heads of an encoder-decoder, by a model and by saved weights: what is shown is what eager attention shows."""
+"""Certain heads of an encoder-decoder, by a model and by saved weights: what is shown is what eager
+attention shows.
+"""
 
 import re
 import shlex
@@ -58,7 +60,9 @@ class TestShow:
         "family", ["t5", "bart", "marian", "mvp"]
     )  # mvp is watched, the others call the tap
     def test_weights_are_those_of_eager_attention(self, family: str, checkpoints: Any) -> None:
-        """Marian's checkpoint lacks its positions, which are computed, and only its class with a task head says so."""
+        """Marian's checkpoint lacks its positions, which are computed, and only its class with a
+        task head says so.
+        """
         model = checkpoints(family)
         expected = translator.eager(model, *PAIR)
         assert expected.cross_attentions[0].shape[2:] != expected.decoder_attentions[0].shape[2:]
@@ -186,7 +190,9 @@ def test_what_screens_of_a_kind_suggest_runs_as_it_is_pasted(attention: str, let
 
 
 class TestAblate:
-    """Heads of decoders and of cross attention switched off, measured by what the model says of the target."""
+    """Heads of decoders and of cross attention switched off, measured by what the model says of the
+    target.
+    """
 
     @staticmethod
     def _loss(
@@ -362,7 +368,9 @@ READINGS = [
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose decoder has another number of layers, and whose tokenizer cuts words into pieces."""
+    """A model whose decoder has another number of layers, and whose tokenizer cuts words into
+    pieces.
+    """
     return translator.random_of("t5", tmp_path_factory.mktemp("model"))
 
 
@@ -386,7 +394,9 @@ def file(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def shown(model: Path) -> dict[str, Any]:
-    """What a user of BertViz has: what transformers shows, layer by layer, and the tokens that were read."""
+    """What a user of BertViz has: what transformers shows, layer by layer, and the tokens that were
+    read.
+    """
     tokenizer = AutoTokenizer.from_pretrained(model)
     output = translator.eager(model, *SAVED)
     kinds = {
@@ -415,7 +425,9 @@ def _stacked(arrays: dict[str, Any]) -> dict[str, Any]:
 def check_same(
     ours: attnscan.HeadScores, model: Path, kind: Any, query: Any, **options: Any
 ) -> None:
-    """The scores of the model under the same names, labels by weight, units and attention with them."""
+    """The scores of the model under the same names, labels by weight, units and attention with
+    them.
+    """
     arguments = {
         "attention": kind,
         "query": query,

@@ -48,7 +48,9 @@ OTHERS = ("carried", "special")
 
 @dataclass(frozen=True)
 class Expected:
-    """What every head does by one reading, as a result itself has it; and how to ask for the same."""
+    """What every head does by one reading, as a result itself has it; and how to ask
+    for the same.
+    """
 
     ranking: HeadScores
     options: Mapping[str, str]
@@ -85,7 +87,9 @@ class Expected:
             np.testing.assert_allclose(number, numbers[name][place], atol=1e-6)
 
     def check_table(self, command: str) -> None:
-        """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its screen."""
+        """The rows of all heads that a command writes, as CSV and as JSON, and the letters of its
+        screen.
+        """
         rows = table(
             command, *self.arguments, "--predictive", "off", keep_default_na=False
         ).to_dict("records")

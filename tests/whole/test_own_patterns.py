@@ -1,4 +1,6 @@
-"""Patterns, words and tags of one's own, and what the library takes by name: functions in, errors in a line."""
+"""Patterns, words and tags of one's own, and what the library takes by name: functions in, errors
+in a line.
+"""
 
 import pickle
 import re
@@ -187,7 +189,9 @@ def test_a_relation_finds_the_planted_head(
 
 
 def test_given_words_are_scored_as_units(planted: attnscan.LoadedModel) -> None:
-    """Of "the cat" as a word, half of the attention to the next word is the attention of "the" to "cat"."""
+    """Of "the cat" as a word, half of the attention to the next word is the attention of "the" to
+    "cat".
+    """
     sentence = parsed("the cat sat .", words=r"the cat|\S+")
     result = attnscan.classify(sentence, model=planted, unit="word", predictive="off")
     assert result.units == ("[CLS]", "the cat", "sat", ".", "[SEP]")

@@ -1,4 +1,6 @@
-"""`--by`, `--special` and `--dtype` through every command, against plain arithmetic on what modules put out."""
+"""`--by`, `--special` and `--dtype` through every command, against plain arithmetic on what modules
+put out.
+"""
 
 import json
 from collections.abc import Callable
@@ -38,7 +40,9 @@ TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
 
 @pytest.fixture(scope="module")
 def by_hand() -> list[dict[str, Any]]:
-    """What heads of the bundled model carry of each input, and would by even attention, and their outputs' shares."""
+    """What heads of the bundled model carry of each input, and would by even attention, and their
+    outputs' shares.
+    """
     checkpoint = Checkpoint(bundled())
     inputs = []
     for texts in INPUTS:
@@ -83,7 +87,9 @@ def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[st
 
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose one head looks at delimiters, which have no value, and a little at the previous word."""
+    """A model whose one head looks at delimiters, which have no value, and a little at the previous
+    word.
+    """
     directory = save_toy_bert(
         tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"}
     )
@@ -209,7 +215,9 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def among_words(options: dict[str, Any]) -> dict[str, Any]:
-    """Weights with special tokens removed and rows renormalised, by plain arithmetic, as saved weights hold them."""
+    """Weights with special tokens removed and rows renormalised, by plain arithmetic, as saved
+    weights hold them.
+    """
     attention = attnscan.classify(LONG, SHORT, predictive="off", **options).kept_attention()
     is_word = np.array(attention.sentence) >= 0
     weights = attention.weights * is_word
@@ -315,7 +323,8 @@ FEW = [
     ("cat on mat", "the cat ."),
 ]
 MOST = 0.01  # how far a score may move; 0.0036 was seen over 447 pairs, on all heads
-NEAR = 1e-5  # between two runs of float32, however a processor multiplies; scores of bfloat16 differ by more
+# between two runs of float32, however a processor multiplies; scores of bfloat16 differ by more
+NEAR = 1e-5
 
 
 @pytest.fixture

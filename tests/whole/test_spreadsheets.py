@@ -1,7 +1,8 @@
-"""A table opens in LibreOffice as it was written, under English and German settings: nothing changed, nothing run.
+"""A table opens in LibreOffice as it was written, under English and German settings: nothing
+changed, nothing run.
 
-Excel is not here to be asked. By its documentation it gives the same for a formula that is one text, `="-abc"`, as
-LibreOffice does, and it takes the workbooks, in which text is marked as text.
+Excel is not here to be asked. By its documentation it gives the same for a formula that is one
+text, `="-abc"`, as LibreOffice does, and it takes the workbooks, in which text is marked as text.
 """
 
 import shutil
@@ -80,7 +81,9 @@ FRAME = pd.DataFrame(
     }
 )
 NOT_EVALUATING = ",false,false,false,false,false,0,false"
-"""The box "Evaluate formulas" of the dialog that opens CSV: a formula in sight is more than the text."""
+"""The box "Evaluate formulas" of the dialog that opens CSV: a formula in sight is more than the
+text.
+"""
 FILES: dict[
     str, tuple[Format, bool, str]
 ] = {  # format, decimal comma, how LibreOffice is told to read it

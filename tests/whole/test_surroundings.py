@@ -1,4 +1,6 @@
-"""Where attnscan is run: what the shell has opened, a home that is none; and every script in examples/ as it stands."""
+"""Where attnscan is run: what the shell has opened, a home that is none; and every script in
+examples/ as it stands.
+"""
 
 import importlib.util
 import os
@@ -30,7 +32,10 @@ SAYS = {
     "saved_weights.py": ["next-word", "delimiter"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
 }
-"""What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
+"""What a script prints, among other things.
+
+`article_claims.py` needs models that are not here: it has its own test.
+"""
 NEEDS = {
     "on_dask.py": "dask",
     "on_spark.py": "pyspark",

@@ -1,4 +1,6 @@
-"""The best ground truth there is: patterns and habits planted in constructed checkpoints are found, and no others."""
+"""The best ground truth there is: patterns and habits planted in constructed checkpoints are found,
+and no others.
+"""
 
 import random
 from pathlib import Path
@@ -83,7 +85,8 @@ def test_planted_heads_are_found_and_nothing_else(
     resting = {place for place, pattern in plan.items() if pattern == "delimiter"}
     assert {place for place in heads.index if heads.loc[place, "label"] == "delimiter"} == resting
     for place, pattern in plan.items():
-        # The file has six decimals; and the pieces of "strawberries" look at each other, or take two shares.
+        # The file has six decimals; and the pieces of "strawberries" look at each other, or take
+        # two shares.
         assert heads.loc[place, pattern] == pytest.approx(
             1, abs=0.05 if "word" in options else 2e-6
         )

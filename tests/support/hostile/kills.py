@@ -1,9 +1,10 @@
-"""Real kills, interruptions and full disks of real runs, at random moments; and every command that writes a file.
+"""Real kills, interruptions and full disks of real runs, at random moments; and every command that
+writes a file.
 
     python tests/support/hostile/kills.py kills|full-disks COUNT DIRECTORY
 
-Each run is a fork of this process, which has imported all that takes seconds, and never runs a model itself. Prints how
-often a fault struck. A trial that attnscan fails ends it with a traceback.
+Each run is a fork of this process, which has imported all that takes seconds, and never runs a
+model itself. Prints how often a fault struck. A trial that attnscan fails ends it with a traceback.
 """
 
 import multiprocessing
@@ -46,10 +47,11 @@ def run(
     signals: Sequence[tuple[float, int]] = (),
     largest_file: int | None = None,
 ) -> tuple[int, str]:
-    """Run a command with signals, each so many seconds after the command has begun or after the signal before.
+    """Run a command with signals, each so many seconds after the command has begun or after the
+    signal before.
 
-    Returns its exit code, or the signal that killed it below zero, and what it wrote to standard error.
-    Raises: AssertionError if that was more than lines of its own, such as a traceback.
+    Returns its exit code, or the signal that killed it below zero, and what it wrote to standard
+    error. Raises: AssertionError if that was more than lines of its own, such as a traceback.
     """
     errors = Path("stderr")
     begun = _FORKS.Event()
@@ -85,7 +87,9 @@ def _run_here(
 
 
 def kills(count: int) -> Iterator[bool]:
-    """Whether a kill, its request, or Ctrl-C twice ended a scan too early; run again, its table is always the same."""
+    """Whether a kill, its request, or Ctrl-C twice ended a scan too early; run again, its table is
+    always the same.
+    """
     before = {*Path().iterdir()}
     kept = Path("scan.state")
     table = Path("heads.csv")
@@ -148,7 +152,9 @@ def writers() -> Iterator[Writer]:
 
 
 def full_disks(every: int) -> Iterator[bool]:
-    """Whether a disk was full before a file was written: one line, an earlier run's file is untouched, and no other."""
+    """Whether a disk was full before a file was written: one line, an earlier run's file is
+    untouched, and no other.
+    """
     draw = random.Random(0)
     directory = Path("full")
     directory.mkdir()
@@ -167,7 +173,8 @@ def full_disks(every: int) -> Iterator[bool]:
         ended, text = run([*writer.arguments, writer.option, str(path)], largest_file=limit)
         after = {path.name: path.read_bytes() for path in directory.iterdir()}
         if ended:
-            # a workbook's sheets are written elsewhere first; a signature is a file beside a table on standard output
+            # a workbook's sheets are written elsewhere first; a signature is a file beside a table
+            # on standard output
             remedies = ("choose another place\n", "or set TMPDIR\n", "free some space\n")
             assert ended == 1 and "; " in text and text.endswith(remedies), text
             assert after == before, f"{writer}: {sorted(after)}"

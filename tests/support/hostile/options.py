@@ -1,4 +1,5 @@
-"""Every option of every command at its extremes: a result, or one line; never a traceback or a library's warning.
+"""Every option of every command at its extremes: a result, or one line; never a traceback or a
+library's warning.
 
 The options are those of the command line's own parser, so none can be forgotten.
 """
@@ -74,7 +75,9 @@ def lines() -> dict[str, list[str]]:
 
 
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each command, each of its options as it is typed, or the place of an argument, and the values to try."""
+    """Each command, each of its options as it is typed, or the place of an argument, and the values
+    to try.
+    """
     for name in lines():
         for option in command_named(name).params:
             if option.param_type_name == "argument":

@@ -1,4 +1,6 @@
-"""Runs of the command line inside this process, on models that are loaded once, and what must hold of any run."""
+"""Runs of the command line inside this process, on models that are loaded once, and what must hold
+of any run.
+"""
 
 import functools
 import os
@@ -24,7 +26,9 @@ LAYERS = 2
 HEADS = 2
 POSITIONS = 96
 _NOTE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")
-"""Lines before that of an error: a bad record that was skipped, how a file is read and the option that changes it."""
+"""Lines before that of an error: a bad record that was skipped, how a file is read and the option
+that changes it.
+"""
 
 
 def save_tiny_model(directory: Path) -> Path:
@@ -84,7 +88,9 @@ def interrupt() -> None:
 
 @contextmanager
 def served_for_a_moment() -> Iterator[None]:
-    """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is no matter here."""
+    """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is
+    no matter here.
+    """
     with once_served(interrupt), mock.patch("webbrowser.open", return_value=False):
         yield
 
@@ -101,7 +107,8 @@ def readable(text: str) -> bool:
 
 
 def check(result: Result) -> bool:
-    """Whether a run did its work. One that did not has said so in one line, or is a wrong use; nothing else may be.
+    """Whether a run did its work. One that did not has said so in one line, or is a wrong use;
+    nothing else may be.
 
     Raises: AssertionError.
     """

@@ -122,7 +122,8 @@ _FORMATS = ("csv", "json", "table", "tsv", "jsonl", "markdown")
 def commands(
     model: Path, directory: Path, pair: tuple[str, str | None], number: int
 ) -> Iterator[bool]:
-    """Run a pair through every command that takes sentences, in turning formats; yields whether each took it.
+    """Run a pair through every command that takes sentences, in turning formats; yields whether
+    each took it.
 
     Raises: AssertionError at the first that does what it must not.
     """
@@ -154,7 +155,9 @@ def commands(
 
 
 def _check_table(text: str, separator: str, command: str, flags: tuple[str, ...]) -> None:
-    """Every row has the columns of the first line; there are as many as heads; no cell is a formula."""
+    """Every row has the columns of the first line; there are as many as heads; no cell is a
+    formula.
+    """
     header, *rows = csv.reader(io.StringIO(text), delimiter=separator)
     assert {len(row) for row in rows} <= {len(header)} and header[0] == "model", (
         "cells that spill over"
