@@ -30,7 +30,6 @@ LAYERS: tuple[str | set[str], ...] = (
     {"__version__", "text"},
 )
 """From the top to the ground: a room imports only what lies below it."""
-MOST_WITH_ONE_USER = 17
 PUBLIC = {"attnscan", "attnscan.__main__"}
 """The way in: these import from the top, and nothing but the command line imports them."""
 NO_TORCH = {
@@ -240,20 +239,3 @@ def test_answers_that_need_no_model_load_no_torch() -> None:
         f"loaded by {arguments} {loaded}"
         for arguments, loaded in zip(NO_MODEL, libraries, strict=True)
     ]
-
-
-def test_modules_with_one_user_stay_few() -> None:
-    """One with little of its own belongs into its user.
-
-    Commands and studies are called by one place each.
-    """
-    users = {name: GRAPH.find_modules_that_directly_import(name) for name in MODULES}
-    alone = {
-        name: next(iter(names))
-        for name, names in users.items()
-        if len(names) == 1 and name not in PUBLIC
-    }
-    counted = [
-        name for name, user in alone.items() if user != "attnscan" and ".cli.commands." not in user
-    ]
-    assert len(counted) <= MOST_WITH_ONE_USER
