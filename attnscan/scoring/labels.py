@@ -1,17 +1,18 @@
-"""Every head's scores, habit and label from sums of pairs or of words, and how sure the label is. Numpy.
+"""Every head's scores, habit and label from sums of pairs or of words, and how sure the label is.
 
-A habit sets a head apart from the average head of its model. For each head and habit, over all words: M is its mean
-share of attention, E that under even attention, A the mean of M over all heads. A head has the habit with the largest
-relative entropy of M to A among those for which M - A and M - E are above 0.10: of many pairs by a test that counts all
-heads and habits, with errors clustered by pair; then by bootstrap resamples.
+Numpy alone. A habit sets a head apart from the average head of its model. For each head and habit,
+over all words: M is its mean share of attention, E that under even attention, A the mean of M over
+all heads. A head has the habit with the largest relative entropy of M to A among those for which
+M - A and M - E are above 0.10: of many pairs by a test that counts all heads and habits, with
+errors clustered by pair; then by bootstrap resamples.
 
-What is resampled are pairs or, of one input, its words. A resample's label follows the rules of the label itself: a
-head rests on special tokens, else follows a pattern, else has a habit.
+What is resampled are pairs or, of one input, its words. A resample's label follows the rules of
+the label itself: a head rests on special tokens, else follows a pattern, else has a habit.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,23 +49,25 @@ from attnscan.scoring.blocks import (
 from attnscan.scoring.cross import ALL_PATTERNS
 
 BoolArray = NDArray[np.bool_]
-MARGIN = (
-    0.10  # how far a head must be above the average head, and above even attention, for a habit
-)
-LEVEL = (
-    0.025  # how often, over all heads and habits, chance alone may put a head above one of the two
-)
-FEWEST = 5  # a label that rests on fewer words or pairs says nothing of whether it would stay
+MARGIN = 0.10
+"""How far a habit's share must be above the average head's, and above that of even attention."""
+LEVEL = 0.025
+"""How often, over all heads and habits, chance alone may put a head above one of the two."""
+MIN_UNITS = 5
+"""With fewer words or pairs than this, it is not told whether a label stays."""
+SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)
+"""Habits that exist only where special tokens are keys."""
 _BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
-_AT_ONCE, _CELLS = 50, 1 << 22  # resamples, and these x heads x habits, that are worked on together
-SPECIAL_HABITS = (
-    *SPECIAL_CLASSES,
-    DELIMITER,
-)  # habits that exist only where special tokens are keys
+# How many resamples are worked on together, and how many of these times heads times habits.
+_RESAMPLES_AT_ONCE = 50
+_CELLS_AT_ONCE = 1 << 22
 
 
 def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
-    """The habits of a reading, and 1 for each column that is part of one. Shape: the second [column, habit]."""
+    """The habits of a reading, and 1 for each column that is part of one.
+
+    Shape: the second [column, habit].
+    """
     names = [name for name in HABITS if special or name not in SPECIAL_HABITS]
     members = np.zeros((COLUMNS, len(names)))
     for place, name in enumerate(names):
@@ -75,62 +78,100 @@ def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
 class Shares(NamedTuple):
     """Shares of attention by habit, from sums over units. Shape: each [..., layer, head, habit]."""
 
-    share: FloatArray  # M
-    chance: FloatArray  # E
-    average: FloatArray  # A, over the heads that have an M: [..., 1, 1, habit]
+    share: FloatArray
+    """M"""
+    chance: FloatArray
+    """E"""
+    average: FloatArray
+    """A, over the heads that have an M. Shape: [..., 1, 1, habit]."""
 
 
-def shares_of(on: FloatArray, even: FloatArray, n: FloatArray) -> Shares:
-    """From attention on each habit, that under even attention, and words."""
+class HabitSums(NamedTuple):
+    """Attention by habit, the unit first in every shape: [unit, layer, head, habit]."""
+
+    names: tuple[str, ...]
+    mass: FloatArray
+    """Attention on the keys of each habit."""
+    uniform_mass: FloatArray
+    """The same under even attention."""
+    words: FloatArray
+    """How many words there are. Shape: [unit, layer, head, 1]."""
+
+    def shares(self) -> Shares:
+        """The shares over all units."""
+        return _shares_of(self.mass.sum(0), self.uniform_mass.sum(0), self.words.sum(0))
+
+    def resampled_shares(self, times: FloatArray) -> Shares:
+        """The shares of each resample. Shape: `times` [resample, unit]."""
+        return _shares_of(
+            np.tensordot(times, self.mass, 1),
+            np.tensordot(times, self.uniform_mass, 1),
+            np.tensordot(times, self.words, 1),
+        )
+
+
+def _shares_of(mass: FloatArray, uniform_mass: FloatArray, words: FloatArray) -> Shares:
+    """Divide sums of attention by the number of words, and average over heads."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = on / n
+        share = mass / words
         heads = (~np.isnan(share)).sum((-3, -2), keepdims=True)
-        return Shares(share, even / n, np.nansum(share, (-3, -2), keepdims=True) / heads)
+        average = np.nansum(share, (-3, -2), keepdims=True) / heads
+        return Shares(share=share, chance=uniform_mass / words, average=average)
 
 
 def differences(shares: Shares, names: tuple[str, ...], *, fill: float = np.inf) -> FloatArray:
-    """M - A, M - E and, of `same-keys`, its M less that of `even`, with `fill` for all other habits.
+    """M - A, M - E and, of `same-keys`, its M less that of `even`, with `fill` for all others.
 
     A habit qualifies if all three are above the margin. Shape: [3, ..., layer, head, habit].
     """
-    same_keys, even = names.index("same-keys"), names.index("even")
+    same_keys = names.index("same-keys")
+    even = names.index("even")
     beyond_even = np.full(shares.share.shape, fill, dtype=np.float64)
     beyond_even[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
     return np.stack([shares.share - shares.average, shares.share - shares.chance, beyond_even])
 
 
+def above_margin(shares: Shares, names: tuple[str, ...]) -> BoolArray:
+    """Which habits qualify. Shape: [..., layer, head, habit]."""
+    return np.asarray((differences(shares, names) > MARGIN).all(0))
+
+
 def best_habit(shares: Shares, qualify: BoolArray) -> IntArray:
-    """The habit that tells each head best from the average head, by M ln(M/A) + (1-M) ln((1-M)/(1-A)).
+    """The habit that tells each head best from the average head, or -1 where none qualifies.
 
-    -1 where none qualifies. Shape: [..., layer, head].
+    That is the one with the largest M ln(M/A) + (1-M) ln((1-M)/(1-A)). Shape: [..., layer, head].
     """
-    gain = np.zeros(shares.share.shape)
+    on_habit = _relative_entropy(shares.share, shares.average)
+    elsewhere = _relative_entropy(1 - shares.share, 1 - shares.average)
+    gain = np.where(qualify, on_habit + elsewhere, -np.inf)
+    return np.where(qualify.any(-1), gain.argmax(-1), -1)
+
+
+def _relative_entropy(share: FloatArray, average: FloatArray) -> FloatArray:
+    """The term p ln(p/q) of a share; 0 ln 0 is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        for head_share, average in (
-            (shares.share, shares.average),
-            (1 - shares.share, 1 - shares.average),
-        ):
-            gain += np.where(
-                head_share > 0, head_share * np.log(head_share / average), 0.0
-            )  # 0 ln 0 is 0
-    return np.where(qualify.any(-1), np.where(qualify, gain, -np.inf).argmax(-1), -1)
+        return np.where(share > 0, share * np.log(share / average), 0.0)
 
 
-def significant(
-    shares: Shares, names: tuple[str, ...], on: FloatArray, even: FloatArray, n: FloatArray
-) -> BoolArray:
-    """Where the differences are above the margin by a t-test at a level that counts all heads and habits.
+def significant(sums: HabitSums, shares: Shares) -> BoolArray:
+    """Where all differences are above the margin, by a t-test at a level that counts every test.
 
-    Shape: `on`, `even` and `n` [unit, layer, head, habit] -> [layer, head, habit].
+    Shape: [layer, head, habit].
     """
-    if len(on) < 2:
+    units = len(sums.mass)
+    if units < 2:
         return np.zeros(shares.share.shape, dtype=bool)
-    quantile = scipy.special.stdtrit(len(on) - 1, 1 - LEVEL / shares.share.size)
-    of_head, heads = np.nan_to_num(residuals(on, n)), (~np.isnan(shares.share[..., 0])).sum()
-    of_average = of_head.sum((1, 2), keepdims=True) / max(1, heads)
-    by_unit = differences(Shares(of_head, residuals(even, n), of_average), names, fill=0)
-    errors = np.stack([error(residual) for residual in by_unit])
-    return np.asarray((differences(shares, names) - quantile * errors > MARGIN).all(0))
+    quantile = scipy.special.stdtrit(units - 1, 1 - LEVEL / shares.share.size)
+    head_residuals = np.nan_to_num(residuals(sums.mass, sums.words))
+    heads = (~np.isnan(shares.share[..., 0])).sum()
+    by_unit = Shares(
+        share=head_residuals,
+        chance=residuals(sums.uniform_mass, sums.words),
+        average=head_residuals.sum((1, 2), keepdims=True) / max(1, heads),
+    )
+    errors = [error(residual) for residual in differences(by_unit, sums.names, fill=0)]
+    lower = differences(shares, sums.names) - quantile * np.stack(errors)
+    return np.asarray((lower > MARGIN).all(0))
 
 
 def scores_of(
@@ -139,19 +180,38 @@ def scores_of(
     kind: AttentionKind = AttentionKind.ONLY,
     layers: tuple[int, ...] = (),
 ) -> Scores:
-    """The scores of heads of that kind of attention, of layers with these numbers; errors are clustered by unit."""
-    every_key, words_only = (
-        _table({name: sums[f"{of}.{name}"] for name in (*PAIR_SUMS, "pairs")}) for of in KEY_SETS
-    )
+    """The scores of heads of that kind of attention, of layers with these numbers.
+
+    Errors are clustered by unit.
+    """
     entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
-    return Scores(tuple(scored), every_key, words_only, entropy, Grid(entropy.shape, kind, layers))
+    names = (*PAIR_SUMS, "pairs")
+    return Scores(
+        scored=tuple(scored),
+        every_key=_table(_pattern_sums(sums, "every_key", names)),
+        words_only=_table(_pattern_sums(sums, "words_only", names)),
+        entropy=entropy,
+        grid=Grid(entropy.shape, kind, layers),
+    )
+
+
+def _pattern_sums(
+    sums: SumsByName, key_set: str, names: Sequence[str] = PAIR_SUMS
+) -> dict[str, FloatArray]:
+    """The sums of patterns over one of `KEY_SETS`, by their names without its prefix."""
+    return {name: sums[f"{key_set}.{name}"] for name in names}
 
 
 def _table(sums: SumsByName) -> ScoreTable:
     """The scores by the sums of patterns."""
-    n, residual = sums["n"], residuals(sums["weight"], sums["n"])
+    n = sums["n"]
+    residual = residuals(sums["weight"], n)
+    means = _means({name: values.sum(0) for name, values in sums.items()})
     return ScoreTable(
-        **_means({name: values.sum(0) for name, values in sums.items()}),
+        score=means.score,
+        chance=means.chance,
+        share=means.share,
+        itself=means.self_mass,
         se=error(residual),
         n=n.sum(0).astype(np.int64),
         pairs=sums["pairs"].sum(0).astype(np.int64),
@@ -160,12 +220,38 @@ def _table(sums: SumsByName) -> ScoreTable:
     )
 
 
-def _means(total: SumsByName) -> dict[str, FloatArray]:
-    """The columns of a table that labels need, by sums over all units. Shape: each [..., layer, head, pattern]."""
-    weight, n = total["weight"], total["n"]
+class _Means(NamedTuple):
+    """The columns of a score table that labels need. Shape: each [..., layer, head, pattern]."""
+
+    score: FloatArray
+    chance: FloatArray
+    share: FloatArray
+    self_mass: FloatArray
+
+
+def _means(totals: SumsByName) -> _Means:
+    """Divide sums over all units. Shape: each [..., layer, head, pattern]."""
+    weight = totals["weight"]
+    n = totals["n"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = {"score": weight / n, "chance": total["chance"] / n, "itself": total["itself"] / n}
-        return means | {"share": weight / total["whole"]}
+        return _Means(
+            score=weight / n,
+            chance=totals["chance"] / n,
+            share=weight / totals["whole"],
+            self_mass=totals["itself"] / n,
+        )
+
+
+def _resampled_table(table: ScoreTable, sums: SumsByName, times: FloatArray) -> ScoreTable:
+    """The table with what labels need of each resample. Shape: `times` [resample, unit]."""
+    means = _means({name: np.tensordot(times, sums[name], 1) for name in PAIR_SUMS})
+    return replace(
+        table,
+        score=means.score,
+        chance=means.chance,
+        share=means.share,
+        itself=means.self_mass,
+    )
 
 
 def labels_of(
@@ -177,78 +263,156 @@ def labels_of(
     *,
     by_pair: bool = True,
 ) -> Labels:
-    """Label every head, and measure how sure labels are, by sums of pairs or blocks of pairs, or of one input's words.
+    """Label every head, and measure how sure labels are, by sums of pairs or of one input's words.
 
-    Without sums, as of a model with too many heads, habits and the stability of labels are not measured.
+    Sums of pairs may be those of blocks of pairs. Without sums, as of a model with too many heads,
+    habits and the stability of labels are not measured.
     """
-    drawn = "pairs" if by_pair else "words"
+    resampled = "pairs" if by_pair else "words"
     if not sums or scores.entropy.size > MOST_HEADS:
-        return Labels(scores, reading, threshold, drawn=drawn)
-    scored, table = scores.scored, scores.table(reading.among_words)
+        return Labels(scores, reading, threshold, drawn=resampled)
+    rules = _LabelRules(scores, reading, threshold)
     names, members = habits_of(special=not reading.among_words)
-    of_patterns = {name: sums[f"{KEY_SETS[reading.among_words]}.{name}"] for name in PAIR_SUMS}
-    on, even, words = sums["on"] @ members, sums["even"] @ members, sums["n"]
-    shares = shares_of(on.sum(0), even.sum(0), words.sum(0))
-    qualify = np.asarray((differences(shares, names) > MARGIN).all(0))
+    habit_sums = HabitSums(
+        names=names,
+        mass=sums["on"] @ members,
+        uniform_mass=sums["even"] @ members,
+        words=sums["n"],
+    )
+    pattern_sums = _pattern_sums(sums, KEY_SETS[reading.among_words])
+    shares = habit_sums.shares()
+    qualify = above_margin(shares, names)
     if by_pair:
-        qualify &= significant(shares, names, on, even, words)
+        qualify &= significant(habit_sums, shares)
     habit = best_habit(shares, qualify)
+    held, unchanged = _count_resamples(rules, habit_sums, pattern_sums, habit, seed)
+    habit = np.where(held >= STAYS * RESAMPLINGS, habit, -1)
+    code = rules.codes(rules.table, habit)
+    label_stability = np.where(
+        _is_testable(code, pattern_sums["n"]), unchanged / RESAMPLINGS, np.nan
+    )
+    return Labels(
+        scores=scores,
+        reading=reading,
+        threshold=threshold,
+        statements=Habits(
+            names=names,
+            share=shares.share,
+            chance=shares.chance,
+            average=shares.average[0, 0],
+            winner=habit,
+        ),
+        stays=label_stability,
+        drawn=resampled,
+        units=len(habit_sums.mass),
+        classes=class_shares(sums, scores, reading, by_pair=by_pair),
+    )
 
-    def codes(table: ScoreTable, habits: IntArray) -> IntArray:
-        """What each head does: a pattern's place, that of a habit behind them, or -1. Shape: [..., layer, head]."""
-        pattern = followed(scored, table, threshold, among_words=reading.among_words)
-        does = np.where(pattern >= 0, pattern, np.where(habits >= 0, len(scored) + habits, -1))
-        rests_on = resting_on(table, scores.patterns)
-        return np.where(rests_on >= 0, rests_on, does)
 
-    code, count = codes(table, habit), len(on)
-    holds, unchanged = np.zeros(habit.shape), np.zeros(habit.shape)
-    for times in resamples(count, seed, max(1, min(_AT_ONCE, _CELLS // on[0].size))):
-        again = shares_of(*(np.tensordot(times, values, 1) for values in (on, even, words)))
-        above = np.asarray((differences(again, names) > MARGIN).all(0))
-        holds += np.take_along_axis(above, habit.clip(0)[None, ..., None], -1)[..., 0].sum(0)
-        means: dict[str, Any] = dict(
-            _means({name: np.tensordot(times, of_patterns[name], 1) for name in PAIR_SUMS})
-        )
-        drawn_table = replace(table, **means)
-        unchanged += (codes(drawn_table, best_habit(again, above)) == code).sum(0)
-    habit = np.where(holds >= STAYS * RESAMPLINGS, habit, -1)
-    code = codes(table, habit)
-    # A label rests on units with an eligible query of its pattern: with too few of these, `stays` is NaN
-    eligible = np.take_along_axis(
-        (of_patterns["n"] > 0).sum(0), code.clip(0, len(scored) - 1)[..., None], -1
-    )[..., 0]
-    too_few = np.where(code < len(scored), eligible, count) < FEWEST
-    stays = np.where((code < 0) | too_few, np.nan, unchanged / RESAMPLINGS)
-    statements = Habits(names, shares.share, shares.chance, shares.average[0, 0], habit)
-    classes = class_shares(sums, scores, reading, by_pair=by_pair)
-    return Labels(scores, reading, threshold, statements, stays, drawn, count, classes)
+class _LabelRules(NamedTuple):
+    """The rules of a label, for the scores themselves and for those of resamples."""
+
+    scores: Scores
+    reading: AttentionView
+    threshold: float
+
+    @property
+    def table(self) -> ScoreTable:
+        """The scores of the reading."""
+        return self.scores.table(self.reading.among_words)
+
+    def codes(self, table: ScoreTable, habits: IntArray) -> IntArray:
+        """What each head does, as a number: a pattern's place, a habit's behind these, or -1.
+
+        It rests, else follows a pattern, else has a habit. Shape: [..., layer, head].
+        """
+        scored = self.scores.scored
+        pattern = followed(scored, table, self.threshold, among_words=self.reading.among_words)
+        habit_code = np.where(habits >= 0, len(scored) + habits, -1)
+        code = np.where(pattern >= 0, pattern, habit_code)
+        resting_place = resting_on(table, self.scores.patterns)
+        return np.where(resting_place >= 0, resting_place, code)
+
+
+def _count_resamples(
+    rules: _LabelRules,
+    habit_sums: HabitSums,
+    pattern_sums: SumsByName,
+    habit: IntArray,
+    seed: int,
+) -> tuple[FloatArray, FloatArray]:
+    """In how many resamples each head's habit is above the margin, and its label unchanged.
+
+    Shape: `habit` and both results [layer, head].
+    """
+    table = rules.table
+    code = rules.codes(table, habit)
+    held = np.zeros(habit.shape)
+    unchanged = np.zeros(habit.shape)
+    place = habit.clip(0)[None, ..., None]
+    at_once = max(1, min(_RESAMPLES_AT_ONCE, _CELLS_AT_ONCE // habit_sums.mass[0].size))
+    for times in resamples(len(habit_sums.mass), seed, at_once):
+        shares = habit_sums.resampled_shares(times)
+        qualify = above_margin(shares, habit_sums.names)
+        held += np.take_along_axis(qualify, place, -1)[..., 0].sum(0)
+        resampled_table = _resampled_table(table, pattern_sums, times)
+        resampled_code = rules.codes(resampled_table, best_habit(shares, qualify))
+        unchanged += (resampled_code == code).sum(0)
+    return held, unchanged
+
+
+def _is_testable(code: IntArray, n: FloatArray) -> BoolArray:
+    """Which labels rest on enough units to tell whether they stay.
+
+    A habit rests on all units, a pattern on those with an eligible query of it. Shape: `code`
+    [layer, head], `n` [unit, layer, head, pattern] -> [layer, head].
+    """
+    patterns = n.shape[-1]
+    eligible_units = (n > 0).sum(0)
+    place = code.clip(0, patterns - 1)[..., None]
+    units_of_pattern = np.take_along_axis(eligible_units, place, -1)[..., 0]
+    units = np.where(code < patterns, units_of_pattern, len(n))
+    return np.asarray((code >= 0) & (units >= MIN_UNITS))
+
+
+class _ClassShares(NamedTuple):
+    """Shares of some classes. Shape: each [layer, head, class]."""
+
+    share: FloatArray
+    se: FloatArray
+    chance: FloatArray
 
 
 def class_shares(
     sums: SumsByName, scores: Scores, reading: AttentionView, *, by_pair: bool
 ) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-    """The names of all classes, their shares, errors (none of one input's words), and shares of even attention.
+    """The names of all classes, their shares, errors, and shares of even attention.
 
-    Patterns of one's own have their scores, beside the classes.
+    There are no errors of one input's words. Patterns of one's own have their scores, beside the
+    classes.
     """
-    table, words = scores.table(reading.among_words), slice(len(SPECIAL_CLASSES), len(CLASSES))
-    custom = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
+    table = scores.table(reading.among_words)
+    words = slice(len(SPECIAL_CLASSES), len(CLASSES))
+    own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (
-        _shares(sums["on"][..., words], sums["even"][..., words], sums["n"]),
-        tuple(values[..., custom] for values in (table.score, table.se, table.chance)),
-        _shares(sums["special"], sums["even_special"], sums["all_words"]),
+        _ratios(sums["on"][..., words], sums["even"][..., words], sums["n"]),
+        _ClassShares(table.score[..., own], table.se[..., own], table.chance[..., own]),
+        _ratios(sums["special"], sums["even_special"], sums["all_words"]),
     )
-    share, se, chance = (np.concatenate(values, -1) for values in zip(*parts, strict=True))
-    names = (*WORD_CLASSES, *(scores.patterns[place] for place in custom), *SPECIAL_CLASSES)
+    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
+    share = np.concatenate([part.share for part in parts], -1)
+    se = np.concatenate([part.se for part in parts], -1)
+    chance = np.concatenate([part.chance for part in parts], -1)
     return names, share, se if by_pair else np.full_like(se, np.nan), chance
 
 
-def _shares(
-    on: FloatArray, even: FloatArray, words: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _ratios(mass: FloatArray, uniform_mass: FloatArray, words: FloatArray) -> _ClassShares:
     """Mean shares, their errors, and shares of even attention.
 
-    Shape: `on` and `even` [unit, layer, head, class], `words` [unit, layer, head, 1] -> [layer, head, class] each.
+    Shape: `mass` and `uniform_mass` [unit, layer, head, class], `words` [unit, layer, head, 1].
     """
-    return ratio(on, words), error(residuals(on, words)), ratio(even, words)
+    return _ClassShares(
+        share=ratio(mass, words),
+        se=error(residuals(mass, words)),
+        chance=ratio(uniform_mass, words),
+    )
