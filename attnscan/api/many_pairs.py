@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -202,7 +203,10 @@ def run_scan(
             save_state(path, now, scanner)
             saved, saved_at = now, time.monotonic()
 
-    arguments: dict[str, Any] = {"doing": doing, "keep": keep, "total": total}
+    arguments: dict[str, Any] = {
+        "on_count": partial(scanner.tell, doing, total=total),
+        "keep": keep,
+    }
     try:
         unseen = skip_seen(pairs.read(), reached.seen)
         if scanner.options.engine == "ray":
@@ -342,7 +346,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
             f"shard is of the class {type(shard).__name__}",
             "give a ScanState, as shard() returns it",
         )
-    if not shard.asks:
+    if not shard.lacks_predictive:
         return replace(shard.ranking(), html=heads_html)
     model = shard.options.model if model is None else model
     if model is None:

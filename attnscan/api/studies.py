@@ -358,7 +358,7 @@ def syntax(
     if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")
     call = LibraryCall("syntax", {"on_long": "error", **options}, predictive="off")
-    call.options, keeping = call.options.of_trees(subtypes=subtypes), state_file(state)
+    call.options, keeping = call.options.with_trees(subtypes=subtypes), state_file(state)
     trees = _trees(treebank, options, relation, subtypes=subtypes)
     held_trees = None if held is None else _trees(held, options, subtypes=subtypes)
     with call.open_model() as scanner:
@@ -396,7 +396,7 @@ def _against_trees(
 ) -> Syntax:
     """Compare every head with one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
-        scanner = scanner.with_options(**vars(scanner.options.of_trees())).exact()
+        scanner = scanner.with_options(**vars(scanner.options.with_trees())).exact()
     result = run_scan(
         scanner, pairs, state, doing="comparing heads with trees", total=count
     ).syntax()

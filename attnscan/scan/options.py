@@ -1,7 +1,7 @@
-"""What a scan or an ablation computes, for the command line and the library alike; and what users are told meanwhile.
+"""What a scan or an ablation computes, for the command line and the library; what users are told.
 
-A user of the library passes `progress`, sees warnings, and finds notes in the log `attnscan`; the command line shows
-all three on standard error.
+A user of the library passes `progress`, sees warnings, and finds notes in the log `attnscan`; the
+command line shows all three on standard error.
 """
 
 import contextlib
@@ -37,14 +37,16 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
-_DRAWN, _ASKED = 128, 16
-"""Pairs drawn for `predictive`: by default, of which as many are asked as their cost allows; by `predictive_words`."""
+_DEFAULT_SAMPLE = 128
+"""Pairs drawn for `predictive`, of which as many are asked as their cost allows."""
+_SAMPLE_BY_WORDS = 16
+"""Pairs drawn for `predictive` where `predictive_words` says how many words of each are asked."""
 _TARGET_TOKENS = 64
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
 _DECIDES_NOTHING = frozenset(
     {"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers"}
 )
-"""Options that say where and how fast numbers are computed; a state tells the model by its files."""
+"""Options of where and how fast numbers are computed; a state tells the model by its files."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class ScanOptions:
     model: Annotated[
         str | None,
         Option(
-            "A hub id, a directory, or 'bundled'. [default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
+            "A hub id, a directory, or 'bundled'. "
+            "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
             metavar="NAME",
         ),
     ] = None
@@ -89,7 +92,8 @@ class ScanOptions:
     predictive: Annotated[
         Predictive,
         Option(
-            "Find predictive words by the masked-LM head (cpmi), by hidden states (distance), or not."
+            "Find predictive words by the masked-LM head (cpmi), "
+            "by hidden states (distance), or not."
         ),
     ] = "auto"
     predictive_words: Annotated[
@@ -164,20 +168,18 @@ class ScanOptions:
     patterns: tuple[Pattern, ...] = PATTERNS
     """The patterns that heads are scored for."""
     relations: Relations | None = None
-    """Of sentences with trees: whether heads are compared with these in place of patterns, and by which relations."""
+    """By which relations heads are compared with trees; None to score them for patterns."""
 
     @property
     def kind(self) -> AttentionKind:
         """Of which attention heads are; encoders and models of a single kind are read alike."""
-        return (
-            AttentionKind.ONLY
-            if self.attention == "encoder"
-            else AttentionKind[self.attention.upper()]
-        )
+        if self.attention == "encoder":
+            return AttentionKind.ONLY
+        return AttentionKind[self.attention.upper()]
 
     @property
     def reading(self) -> AttentionView:
-        """By what heads are scored and drawn: as asked for, else by attention weight among words."""
+        """By what heads are scored and drawn: as asked for, else by weight among words."""
         return AttentionView(self.by or "weight", self.special or "out")
 
     @property
@@ -188,25 +190,28 @@ class ScanOptions:
     @property
     def sampled_pairs(self) -> int:
         """The most pairs that are drawn to be asked for `predictive`."""
-        return self.predictive_pairs or (_DRAWN if self.predictive_words is None else _ASKED)
+        if self.predictive_pairs is not None:
+            return self.predictive_pairs
+        return _DEFAULT_SAMPLE if self.predictive_words is None else _SAMPLE_BY_WORDS
 
-    def signed(self, *, model: str, **about: Any) -> Signature:
-        """The signature of a result of these options; `about` has its other fields."""
+    def make_signature(self, *, model: str, **fields: Any) -> Signature:
+        """The signature of a result of these options; `fields` has its other fields."""
         import torch
 
+        pattern_set = PATTERN_SET_VERSION + _PATTERN_SETS[self.attention].format(self.query)
+        if self.words == "spaces":
+            pattern_set += ", words between spaces"
         return Signature(
             model=model.encode(errors="backslashreplace").decode(),  # a file name need not be UTF-8
             attnscan=__version__,
             torch=str(torch.__version__),
             unit=self.unit,
-            pattern_set=PATTERN_SET_VERSION
-            + _PATTERN_SETS[self.attention].format(self.query)
-            + (", words between spaces" if self.words == "spaces" else ""),
+            pattern_set=pattern_set,
             **asdict(self.reading),
-            **about,
+            **fields,
         )
 
-    def of_trees(self, *, subtypes: bool = False) -> Self:
+    def with_trees(self, *, subtypes: bool = False) -> Self:
         """These options for sentences with trees, whose words are those of a treebank."""
         return replace(
             self,
@@ -217,33 +222,37 @@ class ScanOptions:
             relations="subtypes" if subtypes else "universal",
         )
 
-    def of_attention(self, *, causal: bool) -> Self:
-        """These options with the patterns of causal models, if attention is causal and `patterns` has the seven.
+    def with_causal_patterns(self, *, causal: bool) -> Self:
+        """These options with the patterns of causal models, if attention is causal.
 
-        A decoder's attention is always causal.
+        A decoder's attention is always causal. Where some of the seven patterns were chosen, these
+        stay as they are.
         """
-        of_all = self.patterns[: len(PATTERNS)] == PATTERNS and self.relations is None
-        if not of_all or not (causal or self.kind is AttentionKind.DECODER):
+        has_all_seven = self.patterns[: len(PATTERNS)] == PATTERNS
+        is_causal = causal or self.kind is AttentionKind.DECODER
+        if not is_causal or not has_all_seven or self.relations is not None:
             return self
         return replace(self, patterns=tuple(dict.fromkeys((*SHIPPED, *self.patterns))))
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """The options that decide numbers, None where they decide none; own patterns by their names and files."""
-        return {
-            **{name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING},
-            "by": self.reading.by,
-            "special": self.reading.special
-            if self.labelled or self.relations is not None
-            else None,
-            "threshold": self.threshold if self.labelled else None,
-            "patterns": ", ".join(
-                f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns
-            ),
+        """The options that decide numbers, None where they decide none.
+
+        Patterns of one's own are told by their names and files.
+        """
+        deciding = {
+            name: value for name, value in vars(self).items() if name not in _DECIDES_NOTHING
         }
+        names = [f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns]
+        uses_special = self.labelled or self.relations is not None
+        deciding["by"] = self.reading.by
+        deciding["special"] = self.reading.special if uses_special else None
+        deciding["threshold"] = self.threshold if self.labelled else None
+        deciding["patterns"] = ", ".join(names)
+        return deciding
 
     def __post_init__(self) -> None:
-        """Raises: OptionError for an invalid value, or for an option that means nothing beside another one."""
+        """Raises: OptionError for an invalid value, or an option without meaning beside another."""
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
             raise OptionError(
@@ -270,7 +279,7 @@ class AblationRequest:
     """The heads to switch off, and how their worth is measured."""
 
     patterns: tuple[str, ...] = ()
-    """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
+    """Whose heads are switched off, where no heads are named; none for all that are scored."""
     heads: Annotated[
         str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")
     ] = None
@@ -298,13 +307,13 @@ class AblationRequest:
 
 
 OnProgress = Callable[[str, int | None, int | None], object]
-"""Called with what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
+"""Called with what runs now, how much of it is done, and how much there is; None if not known."""
 LOG = logging.getLogger("attnscan")
-_INSIDE = f"{Path(__file__).parents[1]}{os.sep}", contextlib.__file__
+_INSIDE = (f"{Path(__file__).parents[1]}{os.sep}", contextlib.__file__)
 
 
 class Note(UserWarning):
-    """A warning of how a file or a checkpoint was read, where that was guessed and could be wrong."""
+    """A warning of how a file or a checkpoint was read, where a guess could be wrong."""
 
 
 def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:
@@ -312,17 +321,20 @@ def silent(_doing: str, _done: int | None = None, _total: int | None = None) -> 
 
 
 def progress_of(progress: OnProgress | None) -> OnProgress:
-    """The function to call with progress; one that a caller gave may be false, as an empty list is."""
+    """The function to call with progress; a caller's may be false, as an empty list is."""
     return silent if progress is None else progress
 
 
 def warn(text: str) -> None:
-    """Warn of how a file or a checkpoint is read, at the line outside attnscan that asked for it."""
-    frame, level = sys._getframe(), 1
+    """Warn of how a file or checkpoint is read, at the line outside attnscan that asked for it."""
+    if not text:
+        return
+    frame = sys._getframe()
+    level = 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
-        frame, level = frame.f_back, level + 1
-    if text:
-        warnings.warn(text, Note, stacklevel=level)
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, Note, stacklevel=level)
 
 
 def note(text: str) -> None:
@@ -334,14 +346,19 @@ def note(text: str) -> None:
 def note_inputs(
     signatures: Sequence[Signature], *, bad: int = 0, length: int | None = None, dtype: str = "auto"
 ) -> None:
-    """Say how inputs were read, of two models by the first: `bad` records were skipped, or a single input was cut."""
-    first, is_one = signatures[0], length is not None
-    cut = f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads"
+    """Say how inputs were read, of two models by the first.
+
+    `bad` records were skipped; `length` is that of a single input.
+    """
+    first = signatures[0]
     if dtype not in ("auto", first.dtype):
         note(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")
     if bad:
         note(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
-    if first.pairs_truncated:
-        note(f"the input was cut to the {length} tokens that the model reads" if is_one else cut)
+    if first.pairs_truncated and length is not None:
+        note(f"the input was cut to the {length} tokens that the model reads")
+    elif first.pairs_truncated:
+        cut = f"{first.pairs_truncated} of {first.pairs_read}"
+        note(f"{cut} inputs were cut to what the model reads")
     if first.pairs_skipped:
         note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")

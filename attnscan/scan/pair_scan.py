@@ -1,14 +1,18 @@
-"""The one-machine engine: a stream of pairs, in windows and batches, to sums, with what is needed to stop and go on.
+"""The one-machine engine: a stream of pairs, in windows and batches, to sums.
 
-Sentences with trees go the same way: a treebank is checked first, and each batch of it is summed by relation.
+A scan can stop between windows, and go on from there.
+
+Sentences with trees go the same way: a treebank is checked first, and each batch of it is summed
+by relation.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,32 +31,35 @@ from attnscan.scoring.predictive import MaskedQueries, within_budget
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
 
-_BATCHES_IN_WINDOW = (
-    4,
-    16,
-)  # sorted together by length, so that like ones meet; a state is saved between windows
+_BATCHES_IN_WINDOW = (4, 16)
+"""The fewest and the most that are sorted by length together, so that like inputs meet; a state is
+saved between windows."""
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 
 _NOTED = 16  # pairs, of how their words are read
-_TOGETHER, _CHARACTERS_TOGETHER = (
-    256,
-    1 << 16,
-)  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
+
+# Tokenized at once: some milliseconds, in which no Ctrl-C is heard
+_RECORDS_AT_ONCE = 256
+_CHARACTERS_AT_ONCE = 1 << 16
 
 OnBad = Callable[[InputError], object]
+OnCount = Callable[[int], object]
+"""Called with how many pairs of the stream are done."""
 Batch = list[EncodedInput]
 Result = TypeVar("Result")
 
 
 def group_records(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in parts that are tokenized at once."""
-    part, characters = list[Record](), 0
+    part: list[Record] = []
+    characters = 0
     for record in records:
         part.append(record)
-        characters += sum(map(len, record.pair.texts))
-        if len(part) >= _TOGETHER or characters >= _CHARACTERS_TOGETHER:
+        characters += sum(len(text) for text in record.pair.texts)
+        if len(part) >= _RECORDS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
             yield part
-            part, characters = [], 0
+            part = []
+            characters = 0
     if part:
         yield part
 
@@ -62,10 +69,11 @@ def skip_seen(records: Iterable[Record], seen: ScanProgress) -> Iterator[Record]
 
     Raises: StateError if they are not.
     """
-    remaining, repeated = iter(records), ScanProgress()
+    remaining = iter(records)
+    repeated = ScanProgress()
     for record in islice(remaining, seen.read):
-        repeated = repeated.merge(ScanProgress(1, digest=record.pair.key), 0)
-    if (repeated.read, repeated.digest) != (seen.read, seen.digest):
+        repeated = repeated.merge(ScanProgress(read=1, digest=record.pair.key), most=0)
+    if repeated.read != seen.read or repeated.digest != seen.digest:
         raise StateError(
             "the state belongs to other pairs than these", "give the same files in the same order"
         )
@@ -73,7 +81,10 @@ def skip_seen(records: Iterable[Record], seen: ScanProgress) -> Iterator[Record]
 
 
 def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad | None) -> None:
-    """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
+    """Leave out a record that cannot be read.
+
+    Raises: the error, which says where it stands, if it is to stop.
+    """
     is_long = isinstance(error, TooLongError)
     if is_long and options.on_long == "skip":
         return
@@ -84,7 +95,7 @@ def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad 
     on_bad(placed)
 
 
-def batches_of(
+def read_batches(
     scanner: Scanner,
     records: Iterable[Record],
     on_bad: OnBad | None = None,
@@ -92,40 +103,49 @@ def batches_of(
 ) -> Iterator[tuple[Batch, ScanProgress | None]]:
     """A stream of pairs in batches, behind what has been `seen` of it.
 
-    A window of batches is sorted by length; with the last of it, which may be empty, comes what has been seen by its
-    end. A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
+    A window of batches is sorted by length; with the last of it, which may be empty, comes what
+    has been seen by its end. A pair that the model cannot read is handed to `on_bad` and skipped,
+    or raised if there is none.
     """
-    options, seen, room = (
-        scanner.options,
-        seen or ScanProgress(),
-        scanner.loaded.room(scanner.options.batch_tokens),
-    )
-    fewest, most = (room * count for count in _BATCHES_IN_WINDOW)
-    limit, inputs, tokens = min(most, max(fewest, _TOKENS_IN_WINDOW)), Batch(), 0
-    for part in group_records(records):
-        for record, encoded in zip(
-            part, scanner.encode_all([record.pair for record in part]), strict=True
-        ):
-            if isinstance(encoded, InputError):
-                skip(record, encoded, options, on_bad)
-                seen = seen.add(record, options, skipped=True)
-                continue
-            length = len(encoded.tokens)
-            seen = seen.add(record, options, truncated=encoded.truncated, tokens=length)
-            inputs.append(replace(encoded, number=seen.read, place=record.place))
-            tokens += length
-            if tokens >= limit:
-                yield from _window(inputs, room, seen)
-                inputs, tokens = [], 0
+    options = scanner.options
+    room = scanner.loaded.room(options.batch_tokens)
+    fewest, most = _BATCHES_IN_WINDOW
+    tokens_in_window = min(room * most, max(room * fewest, _TOKENS_IN_WINDOW))
+    seen = seen or ScanProgress()
+    inputs: Batch = []
+    tokens = 0
+    for record, encoded in _encode_records(scanner, records):
+        if isinstance(encoded, InputError):
+            skip(record, encoded, options, on_bad)
+            seen = seen.add(record, options, skipped=True)
+            continue
+        length = len(encoded.tokens)
+        seen = seen.add(record, options, truncated=encoded.truncated, tokens=length)
+        inputs.append(replace(encoded, number=seen.read, place=record.place))
+        tokens += length
+        if tokens >= tokens_in_window:
+            yield from _window(inputs, room, seen)
+            inputs = []
+            tokens = 0
     if inputs or seen.read:
         yield from _window(inputs, room, seen)
+
+
+def _encode_records(
+    scanner: Scanner, records: Iterable[Record]
+) -> Iterator[tuple[Record, EncodedInput | InputError]]:
+    """Each record as the model reads it, or the error in its place."""
+    for part in group_records(records):
+        encoded = scanner.encode_all([record.pair for record in part])
+        yield from zip(part, encoded, strict=True)
 
 
 def _window(
     inputs: Batch, room: int, seen: ScanProgress
 ) -> Iterator[tuple[Batch, ScanProgress | None]]:
     *earlier, last = list(batches(inputs, room)) or [[]]
-    yield from ((batch, None) for batch in earlier)
+    for batch in earlier:
+        yield batch, None
     yield last, seen
 
 
@@ -133,50 +153,54 @@ def process_batches(
     scanner: Scanner,
     records: Iterable[Record],
     work: Callable[[Batch], Result],
-    take: Callable[[Batch, Result | None, ScanProgress | None], object],
-    doing: str,
+    on_count: OnCount,
     on_bad: OnBad | None = None,
     *,
     seen: ScanProgress | None = None,
-    total: int | None = None,
     other_scanners: Sequence[Scanner] = (),
-) -> None:
-    """Do some `work` on each batch of `batches_of`, and `take` what it makes in the order of the stream.
+) -> Generator[tuple[Batch, Result | None, ScanProgress | None], None, None]:
+    """Do some `work` on each batch of `read_batches`, on several at a time.
 
-    `take` is called with each batch, its result (None if it is empty) and, at the end of a window, what has been seen.
-    The progress counts pairs, under the text `doing`. The work may need `other_scanners`.
+    Yields, in the order of the stream, each batch, its result (None if it is empty) and, at the
+    end of a window, what has been seen. The work may need `other_scanners`.
     """
-    stream = batches_of(scanner, records, on_bad, seen)
+    stream = read_batches(scanner, records, on_bad, seen)
     first = next(stream, None)
     if first is None:
         return
     longest = max((len(encoded.tokens) for encoded in first[0]), default=1)
-    workers = min(
-        reader.workers(_BATCHES_IN_WINDOW[1], longest) for reader in (scanner, *other_scanners)
-    )
-    one_at_a_time, done = threading.Lock(), 0 if seen is None else seen.read
+    scanners = (scanner, *other_scanners)
+    _, most = _BATCHES_IN_WINDOW
+    workers = min(reader.workers(most, longest) for reader in scanners)
+    one_at_a_time = threading.Lock()
 
-    def on_batch(item: tuple[Batch, ScanProgress | None]) -> Result | None:
-        if not item[0]:
+    def work_on(item: tuple[Batch, ScanProgress | None]) -> Result | None:
+        batch, _ = item
+        if not batch:
             return None
-        with one_at_a_time if is_too_long(len(item[0][0].tokens), workers) else nullcontext():
-            return work(item[0])
+        is_long = is_too_long(len(batch[0].tokens), workers)
+        with one_at_a_time if is_long else nullcontext():
+            return work(batch)
 
-    with closing(parallel_map(workers, chain([first], stream), on_batch)) as results:
+    done = seen.read if seen is not None else 0
+    with closing(parallel_map(workers, chain([first], stream), work_on)) as results:
         for (batch, now), result in results:
-            take(batch, result, now)
-            done = done + len(batch) if now is None else now.read
-            scanner.tell(doing, done, total)
+            yield batch, result, now
+            done = now.read if now is not None else done + len(batch)
+            on_count(done)
 
 
 def draw_numbers(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:
-    """At most so many of some numbers, drawn by a hash of the input's token ids and a seed; in ascending order."""
+    """At most so many of some numbers, in ascending order.
+
+    They are drawn by a hash of the input's token ids and a seed.
+    """
     ids = str(encoded.model_inputs["input_ids"]).encode()
     rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
     return sorted(rng.permutation(numbers)[:most].tolist())
 
 
-def sums_over(
+def sum_over_pairs(
     scanner: Scanner,
     records: Iterable[Record],
     work: Callable[[Sequence[EncodedInput]], Any],
@@ -185,13 +209,16 @@ def sums_over(
     other_scanners: Sequence[Scanner] = (),
 ) -> tuple[Any, ScanProgress]:
     """Add up what `work` makes of each batch, None if there is no pair; and what was read."""
-    total, seen = None, ScanProgress()
-
-    def take(_batch: object, result: Any, now: ScanProgress | None) -> None:
-        nonlocal total, seen
-        total, seen = add_sums(total, result), now or seen
-
-    process_batches(scanner, records, work, take, doing, on_bad, other_scanners=other_scanners)
+    total = None
+    seen = ScanProgress()
+    on_count = partial(scanner.tell, doing)
+    results = process_batches(
+        scanner, records, work, on_count, on_bad, other_scanners=other_scanners
+    )
+    with closing(results):
+        for _, result, now in results:
+            total = add_sums(total, result)
+            seen = now or seen
     return total, seen
 
 
@@ -201,52 +228,64 @@ def scan(
     start: ScanState | None = None,
     on_bad: OnBad | None = None,
     *,
-    doing: str = "scoring pairs",
+    on_count: OnCount | None = None,
     on_pairs: OnPairs | None = None,
     keep: Callable[[ScanState], object] | None = None,
-    total: int | None = None,
 ) -> ScanState:
     """Score every head on a stream of pairs, and return what was summed.
 
-    With a `start`, `records` begin where it ended. `on_pairs` is given each pair's own sums, and `keep` the state after
-    each window of batches. Raises: InputError, which says where the pair stands, without `on_bad`.
+    With a `start`, `records` begin where it ended. `on_pairs` is given each pair's own sums, and
+    `keep` the state after each window of batches.
+    Raises: InputError, which says where the pair stands, without `on_bad`.
     """
-    state, sums = start or ScanState(scanner.options), dict[str, PairSums]()
-
-    def work(batch: Batch) -> tuple[Sums, list[Any]]:
-        of_pairs: list[Any] = []
-        collect = None if on_pairs is None else lambda *sums_of_part: of_pairs.append(sums_of_part)
-        return sum_batch(scanner, batch, (), collect), of_pairs
-
-    def take(
-        batch: Batch, result: tuple[Sums, list[Any]] | None, seen: ScanProgress | None
-    ) -> None:
-        nonlocal state, sums
-        if not sums and not state.seen.read:
-            note_words(scanner, batch[:_NOTED])
-        if result is not None:
-            sums = add_sums(sums, result[0])
-            for sums_of_part in result[1]:
-                cast(OnPairs, on_pairs)(*sums_of_part)
-        if seen is not None:
+    state = start or ScanState(scanner.options)
+    sums: Sums = {}
+    if on_count is None:
+        on_count = partial(scanner.tell, "scoring pairs")
+    work = partial(_sum_and_collect, scanner, collects=on_pairs is not None)
+    results = process_batches(scanner, records, work, on_count, on_bad, seen=state.seen)
+    with closing(results):
+        for batch, result, seen in results:
+            if not sums and not state.seen.read:
+                note_words(scanner, batch[:_NOTED])
+            if result is not None:
+                batch_sums, collected = result
+                sums = add_sums(sums, batch_sums)
+                if on_pairs is not None:
+                    for places, pair_sums in collected:
+                        on_pairs(places, pair_sums)
+            if seen is None:
+                continue
             all_sums = add_sums(state.sums, sums)
             signature = scanner.signature(fingerprint=True) if all_sums else None
-            state, sums = ScanState(scanner.options, seen, all_sums, signature), {}
+            state = ScanState(scanner.options, seen, all_sums, signature)
+            sums = {}
             if keep is not None:
                 keep(state)
-
-    process_batches(scanner, records, work, take, doing, on_bad, seen=state.seen, total=total)
     return state
 
 
+def _sum_and_collect(
+    scanner: Scanner, batch: Batch, *, collects: bool
+) -> tuple[Sums, list[tuple[Any, Any]]]:
+    """The sums of a batch; and, if asked for, the places and sums of its pairs, part by part."""
+    collected: list[tuple[Any, Any]] = []
+
+    def collect(places: Any, pair_sums: Any) -> None:
+        collected.append((places, pair_sums))
+
+    sums = sum_batch(scanner, batch, on_pairs=collect if collects else None)
+    return sums, collected
+
+
 def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
-    """Say how words of some inputs are read: special tokens that were typed, and words that no space divides."""
+    """Say how words of some inputs are read.
+
+    Special tokens may have been typed, and words may have no spaces between them.
+    """
     options = scanner.options
-    if (
-        options.relations is None
-        and options.attention == "encoder"
-        and options.words == "tokenizer"
-    ):
+    are_found_by_tokenizer = options.words == "tokenizer" and options.relations is None
+    if are_found_by_tokenizer and options.attention == "encoder":
         for line in notes_of(scanner.loaded.tokenizer, inputs):
             note(line)
 
@@ -258,9 +297,9 @@ def finish_scan(
 
     Raises: as `ScanState.ranking`.
     """
-    return state.ranking(
-        sum_predictive(scanner, state.seen, doing, on_pairs) if state.asks else None
-    )
+    if not state.lacks_predictive:
+        return state.ranking()
+    return state.ranking(sum_predictive(scanner, state.seen, doing, on_pairs))
 
 
 def sum_batch(
@@ -270,26 +309,33 @@ def sum_batch(
     on_pairs: OnPairs | None = None,
     only: Sequence[str] | None = None,
 ) -> Sums:
-    """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
+    """The sums of some inputs, scored as `Scanner.score` does.
 
-    With the option `relations`, sentences are compared with their trees instead.
+    If heads are ranked by one half of the pairs, each half is summed by itself. With the option
+    `relations`, sentences are compared with their trees instead.
     """
     if scanner.options.relations is not None:
         return sum_trees(scanner, inputs)
-    parts, sums = {"scored": list(inputs)}, dict[str, PairSums]()
-    if scanner.options.split:
-        parts = {"scored": [], "ranked": []}
-        for encoded in inputs:
-            parts["scored" if half(encoded.known_pair, scanner.options.seed) else "ranked"].append(
-                encoded
-            )
-    for name, part in parts.items():
-        if part:
-            of_pairs = scanner.score(part, word_dependencies, only=only)
-            sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], of_pairs)
-            if on_pairs is not None:
-                on_pairs([encoded.place for encoded in part], of_pairs)
+    sums: dict[str, PairSums] = {}
+    for name, part in _split(inputs, scanner.options).items():
+        if not part:
+            continue
+        pair_sums = scanner.score(part, word_dependencies, only=only)
+        sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], pair_sums)
+        if on_pairs is not None:
+            on_pairs([encoded.place for encoded in part], pair_sums)
     return sums
+
+
+def _split(inputs: Sequence[EncodedInput], options: ScanOptions) -> dict[str, Batch]:
+    """The inputs by what heads are scored and, with the option `split`, ranked by."""
+    if not options.split:
+        return {"scored": list(inputs)}
+    parts: dict[str, Batch] = {"scored": [], "ranked": []}
+    for encoded in inputs:
+        name = "scored" if half(encoded.known_pair, options.seed) else "ranked"
+        parts[name].append(encoded)
+    return parts
 
 
 def sum_predictive(
@@ -297,47 +343,62 @@ def sum_predictive(
 ) -> Sums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
-    Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own sums.
+    Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own
+    sums.
     """
-    total, options = dict[str, PairSums](), scanner.options
+    total: Sums = {}
     if scanner.measure is None:
         return total
-    cutting = scanner.with_options(on_long="truncate")
-    inputs = [replace(cutting.encode(pair), place=place) for _, place, pair in seen.sample]
-    if options.predictive_words is options.predictive_pairs is None:
-        keys = [key for key, _, _ in seen.sample]
-        questions = within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
-    else:
-        questions = [MaskedQueries(encoded, options.predictive_words) for encoded in inputs]
-    words, pairs = sum(len(question.queries) for question in questions), len(questions)
-    doing = f"{doing}predictive words, {words:,} of {counted(pairs, 'pair')}: hidden sequences"
+    questions = _masked_queries(scanner, seen)
+    words = sum(len(question.queries) for question in questions)
+    pairs = counted(len(questions), "pair")
+    doing = f"{doing}predictive words, {words:,} of {pairs}: hidden sequences"
     word_dependencies = scanner.answers(questions, doing)
-    for question, help_of_words in zip(questions, word_dependencies, strict=True):
-        total = add_sums(
-            total, sum_batch(scanner, [question.encoded], [help_of_words], on_pairs, ["predictive"])
-        )
+    for question, dependencies in zip(questions, word_dependencies, strict=True):
+        sums = sum_batch(scanner, [question.encoded], [dependencies], on_pairs, ["predictive"])
+        total = add_sums(total, sums)
     if not questions:
         note(
-            "predictive was not measured: asking about a pair takes longer than all else; --predictive-pairs N asks"
+            "predictive was not measured: asking about a pair takes longer than all else; "
+            "--predictive-pairs N asks"
         )
-    elif not any(help_of_words.shares.any() for help_of_words in word_dependencies):
+    elif not any(dependencies.shares.any() for dependencies in word_dependencies):
         note(
-            f"predictive was asked of {counted(words, 'word')}, and no other word helps to predict any of them"
+            f"predictive was asked of {counted(words, 'word')}, "
+            "and no other word helps to predict any of them"
         )
     return total
+
+
+def _masked_queries(scanner: Scanner, seen: ScanProgress) -> list[MaskedQueries]:
+    """The words to ask about: as options say, else as many as the cost of the scan allows."""
+    options = scanner.options
+    assert scanner.measure is not None
+    cutting = scanner.with_options(on_long="truncate")
+    keys: list[str] = []
+    inputs: Batch = []
+    for key, place, pair in seen.sample:
+        keys.append(key)
+        inputs.append(replace(cutting.encode(pair), place=place))
+    if options.predictive_words is None and options.predictive_pairs is None:
+        return within_budget(inputs, keys, scanner.measure, scored_tokens=seen.tokens)
+    return [MaskedQueries(encoded, options.predictive_words) for encoded in inputs]
 
 
 def check_trees(
     records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
 ) -> tuple[int, list[str]]:
-    """Read a treebank, so that its errors are raised before a model is loaded; count its sentences, list its relations.
+    """Read a treebank, so that its errors are raised before a model is loaded.
 
+    Counts its sentences, and lists its relations.
     Raises: InputError if there is no sentence, or one without a tree.
     """
-    count, relations = 0, set[str]()
+    count = 0
+    relations: set[str] = set()
     for count, record in enumerate(records, 1):
         sentence, *second = record.pair.sentences
-        if second or sentence.words is None or not {"head", "deprel", "upos"} <= set(sentence.tags):
+        has_tree = sentence.words is not None and {"head", "deprel", "upos"} <= set(sentence.tags)
+        if second or not has_tree:
             raise InputError(
                 f"{record.where}: a sentence without a tree",
                 "name a treebank in CoNLL-U, a .conllu file",
@@ -357,13 +418,11 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
 
     Raises: ModelError if the tokenizer does not tell which characters a token stands for.
     """
+    options = scanner.options
     for encoded in inputs:
-        for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
-            if sentence != SPECIAL and first >= last:
-                reason = f"a token of sentence {encoded.number} has no character of it"
-                raise offsets_error(scanner.loaded.source.name, reason)
+        _check_offsets(encoded, scanner.loaded.source.name)
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
-    options, batch = scanner.options, scanner.collate(inputs)
+    batch = scanner.collate(inputs)
     scorer = RelationScorer(
         batch,
         [half(encoded.known_pair, options.seed) for encoded in inputs],
@@ -373,3 +432,11 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     )
     scanner.run(batch.model_inputs, scorer)
     return scorer.sums()
+
+
+def _check_offsets(encoded: EncodedInput, model: str) -> None:
+    """Raises: ModelError for a token that stands for no character of its sentence."""
+    for sentence, (first, last) in zip(encoded.sentence, encoded.spans, strict=True):
+        if sentence != SPECIAL and first >= last:
+            reason = f"a token of sentence {encoded.number} has no character of it"
+            raise offsets_error(model, reason)

@@ -1,12 +1,14 @@
 """Every pair's score of every head and pattern, in a Parquet file, for one's own statistics.
 
-Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
-`id`; `kind`, if it is not an encoder's; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is
-a word's weight on itself) and `n` with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words
-alone; numbers have 32 bits. A row is left out where the pair has no eligible query. The rows of a pair stand together,
+Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a
+column of ids was named, `id`; `kind`, if it is not an encoder's; `layer`, `head`, `pattern`;
+`score`, `chance`, `self` (how much of the score is a word's weight on itself) and `n` with every
+key; `words_score`, `words_chance`, `words_self` and `words_n` with words alone; numbers have 32
+bits. A row is left out where the pair has no eligible query. The rows of a pair stand together,
 ordered by layer, head and pattern.
 
-The file's metadata say under `attnscan`, in JSON, what ran: the signature, the patterns, and the model's heads.
+The file's metadata say under `attnscan`, in JSON, what ran: the signature, the patterns, and the
+model's heads.
 """
 
 import json
@@ -14,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,6 +36,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import KEY_SETS
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KEY_SETS`
+_MEANS = {"score": "weight", "chance": "chance", "self": "itself"}  # columns, by their sums
 
 
 def pair_frame(
@@ -44,11 +47,13 @@ def pair_frame(
     *,
     ids: bool,
 ) -> pd.DataFrame:
-    """The rows of some pairs; `layers` has the layers' numbers, or none if these are their places; `ids` adds a column.
+    """The rows of some pairs; `ids` adds a column.
 
+    `layers` has the layers' numbers, or none if these are their places.
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
-    pair, layer, head, pattern = rows = np.nonzero(sums["every_key.n"] > 0)
+    rows = np.nonzero(sums["every_key.n"] > 0)
+    pair, layer, head, pattern = rows
     columns: dict[str, Any] = {
         "file": pd.Categorical(np.array([_readable(place.file) for place in places])[pair]),
         "pair": np.array([place.row for place in places])[pair],
@@ -65,8 +70,8 @@ def pair_frame(
     for prefix, kind in zip(_PREFIXES, KEY_SETS, strict=True):
         count = sums[f"{kind}.n"][rows]
         with np.errstate(invalid="ignore", divide="ignore"):
-            for name, of in (("score", "weight"), ("chance", "chance"), ("self", "itself")):
-                columns[f"{prefix}{name}"] = sums[f"{kind}.{of}"][rows] / count
+            for name, sum_name in _MEANS.items():
+                columns[f"{prefix}{name}"] = sums[f"{kind}.{sum_name}"][rows] / count
         columns[f"{prefix}n"] = count.astype(np.int64)
     return pd.DataFrame(columns)
 
@@ -92,7 +97,8 @@ class PerPairWriter:
             )
         check_suffix(path, ".parquet", "--per-pair")
         check_writable(path)
-        self._path, self._writer = path, cast(Any, None)
+        self._path = path
+        self._writer: Any = None
         with explained(path):
             self._temporary = create_temporary(path)
 
@@ -104,27 +110,24 @@ class PerPairWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        small = dict.fromkeys(frame.select_dtypes("float"), "float32") | {
-            "n": "int32",
-            "words_n": "int32",
-        }
+        small = dict.fromkeys(frame.select_dtypes("float"), "float32")
+        small |= {"n": "int32", "words_n": "int32"}
         table = pa.Table.from_pandas(frame.astype(small), preserve_index=False)
         with explained(self._path):
-            self._writer = self._writer or pq.ParquetWriter(
-                self._temporary, table.schema, compression="zstd"
-            )
+            if self._writer is None:
+                schema = table.schema
+                self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
         """Add the file's metadata, and rename it to its path."""
         if self._writer is None:
             return
+        is_only = grid.kind is AttentionKind.ONLY
         about = {
             "signature": asdict(signature),
             "patterns": patterns,
-            "grid": grid.shape
-            if grid.kind is AttentionKind.ONLY
-            else [grid.kind.word, *grid.shape],
+            "grid": grid.shape if is_only else [grid.kind.word, *grid.shape],
         }
         with explained(self._path):
             self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})

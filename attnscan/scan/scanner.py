@@ -108,7 +108,7 @@ class Scanner:
             if self.options.reading.carried:
                 _ = self.projections  # refused before a pair is read
             self._taps = taps.pop_all()
-        self.options = self.options.of_attention(
+        self.options = self.options.with_causal_patterns(
             causal=self.options.kind is AttentionKind.ONLY and self.is_causal
         )
         return self if self.options.relations is None else self.exact()
@@ -346,7 +346,7 @@ class Scanner:
         import transformers
 
         loaded = self.loaded
-        return self.options.signed(
+        return self.options.make_signature(
             model=loaded.source.name,
             revision=loaded.source.revision,
             transformers=str(transformers.__version__),

@@ -29,7 +29,7 @@ def classify_weights(
         raise OptionError(
             "saved weights do not hold what heads carry", "leave out --by carried, or name a model"
         )
-    options = options.of_attention(
+    options = options.with_causal_patterns(
         causal=saved.source == 0 and not np.triu(saved.attention, 1).any()
     )
     encoded, everything = encode_tokens(saved, options.unit), slice(None)
@@ -52,7 +52,7 @@ def classify_weights(
         block = AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown)
         for consumer in scorers.consumers:
             consumer(block)
-    signature = options.signed(
+    signature = options.make_signature(
         model=name,
         revision=None,
         transformers=None,

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import chain, product
 
 import numpy as np
@@ -24,7 +25,7 @@ from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.scan.options import AblationRequest
-from attnscan.scan.pair_scan import OnBad, batches_of, finish_scan, scan, sums_over
+from attnscan.scan.pair_scan import OnBad, read_batches, finish_scan, scan, sum_over_pairs
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
@@ -76,7 +77,7 @@ def ablate(
     )
     parts: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in losses]
     window, all_seen = list[EncodedInput](), seen
-    for batch, now in batches_of(words, measured(), on_bad, seen):
+    for batch, now in read_batches(words, measured(), on_bad, seen):
         window += batch
         if now is None:
             continue
@@ -128,7 +129,8 @@ def requested_sets(
         ]
         return sets, "by name", ScanProgress()
     choosing = (record for record in read() if half(record.pair, options.seed) != _MEASURES)
-    state = scan(scanner, choosing, None, on_bad, doing="labels: scoring one half of the pairs")
+    on_count = partial(scanner.tell, "labels: scoring one half of the pairs")
+    state = scan(scanner, choosing, None, on_bad, on_count=on_count)
     if state.seen.read == state.seen.skipped:
         raise InputError("one half of the pairs chooses the heads, and no pair fell into it", _MORE)
     scores, sets, among_words = (
@@ -301,7 +303,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         )
         return {"output": torch.stack(of_layers), "words": word.sum()}
 
-    total, _ = sums_over(scanner, records, sum_outputs, "heads' mean output over pairs", on_bad)
+    total, _ = sum_over_pairs(scanner, records, sum_outputs, "heads' mean output over pairs", on_bad)
     if total is None or not total["words"]:
         raise no_pair("to average heads over")
     means: Tensor = total["output"] / total["words"]

@@ -15,7 +15,7 @@ from attnscan.results.card import Card, Example, main_kind_of
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Head
-from attnscan.scan.pair_scan import OnBad, batches_of
+from attnscan.scan.pair_scan import OnBad, read_batches
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.studies.comparison import similar
@@ -42,7 +42,7 @@ def cards(
     )
     if "predictive" not in names:
         scanner.measure = None
-    batches = batches_of(scanner, islice(records, LOOKED_AT), on_bad)
+    batches = read_batches(scanner, islice(records, LOOKED_AT), on_bad)
     inputs = sorted(
         (encoded for batch, _ in batches for encoded in batch), key=lambda encoded: encoded.number
     )

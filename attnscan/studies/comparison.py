@@ -20,9 +20,9 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, AttentionView, Match
-from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sums_over
+from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sum_over_pairs
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanProgress, labels_by, no_pair
+from attnscan.scan.state import ScanProgress, labels_from_sums, no_pair
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
 from attnscan.scoring.units import EPSILON
 
@@ -46,11 +46,11 @@ def similar(
         sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
         return PairSums.of([encoded.known_pair.key for encoded in inputs], sums)
 
-    total, seen = sums_over(scanner, records, compare_heads, "comparing heads by pairs", on_bad)
+    total, seen = sum_over_pairs(scanner, records, compare_heads, "comparing heads by pairs", on_bad)
     if total is None or not total.sums["queries"].any():
         raise no_pair("to compare heads by")
     apart, counts = total.sums["apart"], total.sums["queries"]
-    labels = labels_by(total.sums, scanner.options, scanner.grid().layers)
+    labels = labels_from_sums(total.sums, scanner.options, scanner.grid().layers)
     return Similarity(
         ratio(apart, counts),
         error(residuals(apart, counts)),
@@ -113,7 +113,7 @@ def compare(
             "queries": sum(map(len, keepers[0].queries)) if nearest else 0,
         }
 
-    total, seen = sums_over(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
+    total, seen = sum_over_pairs(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
     if total is None:
         raise no_pair("that both models read")
     labels = []
@@ -121,7 +121,7 @@ def compare(
         sums = {
             name[2:]: values for name, values in total["blocks"].sums.items() if name[0] == model
         }
-        labels.append(labels_by(sums, options, scanner.grid().layers))
+        labels.append(labels_from_sums(sums, options, scanner.grid().layers))
     shape, heads = a.grid().shape, len(a.grid())
     matched, divergence = np.moveaxis(np.indices(shape), 0, -1), np.full(shape, np.nan)
     if nearest:

@@ -22,9 +22,9 @@ from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanatio
 from attnscan.results.scores import FloatArray, Labels
 from attnscan.results.terms import AttentionKind, AttentionView, Head
 from attnscan.scan.options import silent
-from attnscan.scan.pair_scan import OnBad, sums_over
+from attnscan.scan.pair_scan import OnBad, sum_over_pairs
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import labels_by, no_pair
+from attnscan.scan.state import labels_from_sums, no_pair
 from attnscan.scoring.blocks import KEY_SETS, PairSums, SumsByName, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
 from attnscan.scoring.scorer import pair_sums
@@ -55,7 +55,7 @@ def explain(
         by_words,
         (heads or tuple(grid)) if neurons else (),
     )
-    sums, seen = sums_over(scanner, records, work, "explaining heads by pairs", on_bad)
+    sums, seen = sum_over_pairs(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
         raise no_pair("to explain by")
     if not sums["moved"]:
@@ -66,7 +66,7 @@ def explain(
         *(scored.id for scored in options.patterns),
         *habits_of(special=not options.reading.among_words)[0],
     )
-    labels = labels or labels_by(sums["pairs"].sums, options, grid.layers)
+    labels = labels or labels_from_sums(sums["pairs"].sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
     if sums["neurons"] is not None:
         with np.errstate(invalid="ignore", divide="ignore"):

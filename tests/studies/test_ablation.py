@@ -211,7 +211,7 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
     steps: list[Any] = []
-    telling = planted.changed(progress=lambda *step: steps.append(step))
+    telling = planted.replace(progress=lambda *step: steps.append(step))
     found, chosen_by, seen = requested_sets(telling, read_planted, request)
     assert [(chosen.name, chosen.heads) for chosen in found] == [
         ("next-word", (Head(0, 1), Head(1, 2))),

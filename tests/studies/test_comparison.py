@@ -134,15 +134,15 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
         Pair("a dog went to the store"),
     ]
     with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
-        ours = one.changed(relation=_relate("cat dog", "sat ran", "bought mat"))
-        theirs = other.changed(relation=_relate("cat dog", "bought ran"))
+        ours = one.replace(relation=_relate("cat dog", "sat ran", "bought mat"))
+        theirs = other.replace(relation=_relate("cat dog", "bought ran"))
         found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
         with_one = compare(
-            one.changed(relation=_relate("cat dog")),
-            other.changed(relation=_relate("cat dog")),
+            one.replace(relation=_relate("cat dog")),
+            other.replace(relation=_relate("cat dog")),
             _read(pairs),
         )
-        without = compare(one.changed(relation=None), other.changed(relation=None), _read(pairs))
+        without = compare(one.replace(relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
     for labels in found.of_models:
         assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
