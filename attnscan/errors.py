@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class AttnscanError(Exception):
     """An error that a user can cause, and can mend.
 
-    Shape: `what` is wrong, and the `remedy`; `str()` joins them to one line that a terminal can show.
+    It holds `what` is wrong and the `remedy`; `str()` joins them to one line for a terminal.
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
@@ -47,7 +47,9 @@ class AttnscanError(Exception):
     @property
     def line(self) -> str:
         """One line for the command line, whose options stand in it as they are typed."""
-        return plain(f"{self.what}; {self.remedy}" if self.remedy else self.what)
+        if not self.remedy:
+            return plain(self.what)
+        return plain(f"{self.what}; {self.remedy}")
 
     def __str__(self) -> str:
         return in_python(self.line)
@@ -58,8 +60,8 @@ def in_python(line: str) -> str:
 
     What is typed into a shell stays as it is.
 
-    >>> in_python("pass --on-long truncate, use --model bundled, or run: pip install --no-deps attnscan")
-    "pass on_long='truncate', use model='bundled', or run: pip install --no-deps attnscan"
+    >>> in_python("pass --on-long truncate, or run: pip install --no-deps attnscan")
+    "pass on_long='truncate', or run: pip install --no-deps attnscan"
     """
     return _TYPED.sub(_as_argument, line)
 
@@ -67,17 +69,19 @@ def in_python(line: str) -> str:
 def _as_argument(match: re.Match[str]) -> str:
     if match["flag"] is None:
         return match[0]
-    flag, value = match["flag"].replace("-", "_"), match["value"]
+    flag = match["flag"].replace("-", "_")
+    value = match["value"]
     if flag in ("no_related", "no_neurons", "no_header"):
         return f"{flag.removeprefix('no_')}=False"
     if value is None:
         return flag
-    return f"{flag}={value if value[0].isupper() or value[0].isdigit() else repr(value)}"
+    is_text = not (value[0].isupper() or value[0].isdigit())
+    return f"{flag}={value!r}" if is_text else f"{flag}={value}"
 
 
 _WORDS = (
-    "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off|masked-lm|ray|local"
-    "|spaces|word|bundled"
+    "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off"
+    "|masked-lm|ray|local|spaces|word|bundled"
 )
 _VALUE = rf"(?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])"
 _SHELL = r"\b(?:pip install|hf download|attnscan [a-z]+)\b[^;,]*"
@@ -145,35 +149,40 @@ class OutputError(AttnscanError):
 
 def check_known(name: str, value: object, choices: Sequence[str]) -> None:
     """Raises: OptionError for an unknown value."""
-    if value not in choices:
-        listed = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
-        raise OptionError(
-            f"there is no {name} {value!r}", nearest(str(value), choices, f"give {listed}")
-        )
+    if value in choices:
+        return
+    *others, last = choices
+    listed = f"{', '.join(others)} or {last}" if others else last
+    raise OptionError(
+        f"there is no {name} {value!r}", nearest(str(value), choices, f"give {listed}")
+    )
 
 
 def nearest(name: str, choices: Iterable[str], otherwise: str) -> str:
     """A remedy for an unknown name: the choice that is spelled alike, if there is one.
 
-    >>> nearest("delimeter", ["delimiter", "identical"], "look again"), nearest("x", ["delimiter"], "look again")
-    ("did you mean 'delimiter'?", 'look again')
+    >>> nearest("delimeter", ["delimiter", "identical"], "look again")
+    "did you mean 'delimiter'?"
+    >>> nearest("x", ["delimiter"], "look again")
+    'look again'
     """
     near = get_close_matches(name, list(choices), n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, by an error or what led to it: libraries have a dozen ways of saying so.
+    """Whether memory ran out, by an error or what led to it.
 
     >>> out_of_memory(RuntimeError("std::bad_alloc")), out_of_memory(RuntimeError("shapes differ"))
     (True, False)
     """
     while error is not None:
-        if isinstance(error, MemoryError | MemoryFullError) or any(
-            words in str(error) for words in _OUT_OF_MEMORY
-        ):
+        if isinstance(error, MemoryError | MemoryFullError):
             return True
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if any(words in str(error) for words in _OUT_OF_MEMORY):
+            return True
+        context = None if error.__suppress_context__ else error.__context__
+        error = error.__cause__ or context
     return False
 
 
@@ -189,14 +198,15 @@ _OUT_OF_MEMORY = (
 
 @contextmanager
 def needs(needing: str, extra: str, error: type[AttnscanError] = OutputError) -> Iterator[None]:
-    """Around the import of a package that an extra of attnscan installs; `needing` says what needs which package.
+    """Around the import of a package that an extra of attnscan installs.
 
-    Raises: `error` if the package is not installed.
+    `needing` says what needs which package. Raises: `error` if the package is not installed.
 
     >>> with needs("flying needs antigravity2", "sky"):
     ...     import antigravity2
     Traceback (most recent call last):
-    attnscan.errors.OutputError: flying needs antigravity2, which is not installed; run: pip install 'attnscan[sky]'
+    attnscan.errors.OutputError: flying needs antigravity2, which is not installed; run: pip \
+install 'attnscan[sky]'
     """
     try:
         yield

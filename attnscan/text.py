@@ -17,16 +17,21 @@ def hashed(*parts: bytes | memoryview) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number of things in words, as `1,200 pairs`; the `plural` is by default the `singular` and an s."""
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
+    """A number of things in words, as `1,200 pairs`; `plural` is by default the singular and an s."""
+    noun = singular if number == 1 else plural or f"{singular}s"
+    return f"{number:,} {noun}"
 
 
-# Control characters move the cursor or start escape sequences, bidirectional controls reorder the
-# line they stand in, lone surrogates cannot be written as UTF-8 at all, and XML (an SVG picture) does
-# not take two noncharacters. The zero-width joiner and the variation selectors stay: emoji are made with them.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+    "["
+    "\x00-\x1f\x7f-\x9f"  # control characters: they move the cursor or start escape sequences
+    "\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069"  # these reorder the line they stand in
+    "\u200b\ufeff\ufff9-\ufffb"  # these are not seen
+    "\ud800-\udfff"  # lone surrogates cannot be written as UTF-8 at all
+    "\ufffe\uffff"  # XML, such as an SVG picture, does not take two noncharacters
+    "]"
 )
+"""Characters to escape. The zero-width joiner and the variation selectors make emoji, and stay."""
 
 
 def plain(text: str) -> str:
@@ -44,12 +49,17 @@ def json_plain(text: str) -> str:
     >>> json_plain('{"a": "\u202eb"}')
     '{"a": "\\u202eb"}'
     """
-    return _UNSAFE.sub(
-        lambda m: f"\\u{ord(m.group()):04x}" if m.group() > "\x7e" else m.group(), text
-    )
+    return _UNSAFE.sub(lambda match: _json_escape(match.group()), text)
 
 
 def _escape(character: str) -> str:
     short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    if character in short:
+        return short[character]
     code = ord(character)
-    return short.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _json_escape(character: str) -> str:
+    """JSON's own syntax is ASCII, whose control characters stand only between values: these stay."""
+    return f"\\u{ord(character):04x}" if character > "\x7e" else character

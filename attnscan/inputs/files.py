@@ -1,4 +1,7 @@
-"""Names (paths, globs, directories, `-`, addresses that fsspec opens) -> files of pairs, opened and unpacked."""
+"""Names -> files of pairs, opened and unpacked.
+
+A name is a path, a glob, a directory, `-` for standard input, or an address that fsspec opens.
+"""
 
 import io
 import re
@@ -28,25 +31,33 @@ def scheme_of(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A name for messages and results: an address without passwords, nor what follows `?`, which may be a signature."""
-    if name == STDIN or not scheme_of(name):
-        return "standard input" if name == STDIN else name
-    user = (
-        "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"
-    )  # else it may be a container
-    return re.sub(f"(?<=://){user}@", "", re.split("[?#]", name, maxsplit=1)[0])
+    """A name for messages and results.
+
+    An address has no password, and nothing of what follows `?`, which may be a signature.
+    """
+    if name == STDIN:
+        return "standard input"
+    if not scheme_of(name):
+        return name
+    address = re.split("[?#]", name, maxsplit=1)[0]
+    # without a colon, what stands before `@` may be a store's container
+    user = "[^/@]*" if scheme_of(name).startswith("http") else "[^/@:]*:[^/@]*"
+    return re.sub(f"(?<=://){user}@", "", address)
 
 
 def _suffixes(name: str) -> tuple[str, str]:
-    """The suffixes that say format and packing, in lower case; the latter is empty if it is none of `PACKED`."""
+    """The suffixes that say format and packing, in lower case; empty if there is no packing."""
     path = PurePosixPath(shown(name).lower())
-    return (
-        (path.with_suffix("").suffix, path.suffix) if path.suffix in PACKED else (path.suffix, "")
-    )
+    if path.suffix in PACKED:
+        return path.with_suffix("").suffix, path.suffix
+    return path.suffix, ""
 
 
 def format_of(name: str) -> str:
-    """The suffix that says the format of a file; empty for standard input and pipes. Raises: PairsError for others."""
+    """The suffix that says the format of a file; empty for standard input and pipes.
+
+    Raises: PairsError for other suffixes.
+    """
     suffix, _ = _suffixes(name)
     if suffix in FORMATS or (not suffix and not scheme_of(name)):
         return suffix
@@ -58,11 +69,17 @@ def format_of(name: str) -> str:
 
 def path_of(name: str) -> str:
     """The path that a name is, or that a `file://` names."""
-    return unquote(name.partition("://")[2].removeprefix("localhost")) if scheme_of(name) else name
+    if not scheme_of(name):
+        return name
+    path = name.partition("://")[2]
+    return unquote(path.removeprefix("localhost"))
 
 
 def files_named(names: Sequence[str]) -> list[str]:
-    """Every file that is named, in order, those of a glob or a directory sorted. Raises: PairsError for none."""
+    """Every file that is named, in order, those of a glob or a directory sorted.
+
+    Raises: PairsError if there is none.
+    """
     if list(names).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
     files: list[str] = []
@@ -77,16 +94,13 @@ def files_named(names: Sequence[str]) -> list[str]:
 def _local_files(name: str) -> list[str]:
     path = Path(name)
     try:
-        if (
-            not name
-        ):  # such as a shell's variable that is not set; a path without a name is this directory
+        if not name:  # a shell's variable that is not set; `Path("")` is this directory
             raise ValueError("its name is empty")
         if path.is_dir():
             files = [str(file) for file in _files_below(path) if _suffixes(file.name)[0] in FORMATS]
         elif re.search(r"[*?\[]", name) and not path.exists():
-            files = [
-                str(file) for file in Path(path.anchor).glob(name.lstrip("/")) if file.is_file()
-            ]
+            matches = Path(path.anchor).glob(name.lstrip("/"))
+            files = [str(file) for file in matches if file.is_file()]
         else:
             path.stat()
             return [name]
@@ -101,8 +115,13 @@ def _local_files(name: str) -> list[str]:
 
 
 def _files_below(directory: Path) -> Iterator[Path]:
-    """Every file below a directory but hidden ones. Raises: OSError for a directory in it that cannot be read."""
-    for path in (path for path in directory.iterdir() if not path.name.startswith(_HIDDEN)):
+    """Every file below a directory but hidden ones.
+
+    Raises: OSError for a directory in it that cannot be read.
+    """
+    for path in directory.iterdir():
+        if path.name.startswith(_HIDDEN):
+            continue
         if path.is_dir() and not path.is_symlink():  # a link may lead in a circle
             yield from _files_below(path)
         elif path.is_file():
@@ -111,53 +130,62 @@ def _files_below(directory: Path) -> Iterator[Path]:
 
 def local_files(names: Sequence[str]) -> list[str] | None:
     """The files that are named, if all are on this machine and can be read repeatedly; else None."""
-    files = files_named(names) if STDIN not in names else []
-    return files if files and all(Path(file).is_file() for file in files) else None
+    if STDIN in names:
+        return None
+    files = files_named(names)
+    is_local = bool(files) and all(Path(file).is_file() for file in files)
+    return files if is_local else None
 
 
 @contextmanager
 def opened(name: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, unpacked as its name says. Raises: PairsError for what goes wrong meanwhile."""
-    packing, is_table, is_open = (
-        PACKED.get(_suffixes(name)[1], ""),
-        format_of(name) in TABLES,
-        False,
-    )
+    """Open a file for reading bytes, unpacked as its name says.
+
+    Raises: PairsError for what goes wrong meanwhile.
+    """
+    packing = PACKED.get(_suffixes(name)[1], "")
+    is_table = format_of(name) in TABLES
+    is_open = False
     try:
         with _open(name, packing) as stream:
             is_open = True
-            yield (
-                io.BytesIO(stream.read())
-                if is_table and (packing or not stream.seekable())
-                else stream
-            )
+            needs_seeking = is_table and (packing or not stream.seekable())
+            yield io.BytesIO(stream.read()) if needs_seeking else stream
     except PairsError as error:
         if shown(name) in error.what:
             raise
         raise PairsError(f"{shown(name)}: {error.what}", error.remedy) from None
     except Exception as error:  # each format's and store's library raises its own kinds
-        what, remedy = (
-            f"cannot read {shown(name)}: {_reason(error)}",
-            "check the name, and that you may read it",
-        )
-        if isinstance(error, ImportError):
-            remedy = "run: pip install 'attnscan[stores]'"
-        elif is_open and packing and not getattr(error, "errno", None):
-            what, remedy = (
-                f"{shown(name)} is not a whole {packing} file: {_reason(error)}",
-                "compress it again",
-            )
-        elif is_open and is_table and not getattr(error, "errno", None):
-            what = f"{shown(name)} is not a valid {format_of(name)} file: it is damaged, or in another format"
-            remedy = "write it again, without a password"
-        elif is_open and isinstance(error, UnicodeError):
-            what, remedy = (
-                f"{shown(name)} is no text: {_reason(error)}",
-                "save it as UTF-8, or pass --encoding NAME",
-            )
-        elif is_open and not scheme_of(name) and not isinstance(error, OSError):  # a fault of ours
+        refusal = _damage(name, error, packing) if is_open else None
+        is_ours = is_open and not scheme_of(name) and not isinstance(error, OSError | ImportError)
+        if refusal is None and is_ours:
             raise
-        raise PairsError(what, remedy) from None
+        raise refusal or _unreadable(name, error) from None
+
+
+def _damage(name: str, error: Exception, packing: str) -> PairsError | None:
+    """The refusal of a file that was opened and is not what its name says; None for other errors."""
+    if isinstance(error, ImportError):
+        return None
+    is_of_content = not getattr(error, "errno", None)
+    if packing and is_of_content:
+        what = f"{shown(name)} is not a whole {packing} file: {_reason(error)}"
+        return PairsError(what, "compress it again")
+    if format_of(name) in TABLES and is_of_content:
+        kind = f"a valid {format_of(name)} file"
+        what = f"{shown(name)} is not {kind}: it is damaged, or in another format"
+        return PairsError(what, "write it again, without a password")
+    if isinstance(error, UnicodeError):
+        what = f"{shown(name)} is no text: {_reason(error)}"
+        return PairsError(what, "save it as UTF-8, or pass --encoding NAME")
+    return None
+
+
+def _unreadable(name: str, error: Exception) -> PairsError:
+    remedy = "check the name, and that you may read it"
+    if isinstance(error, ImportError):
+        remedy = "run: pip install 'attnscan[stores]'"
+    return PairsError(f"cannot read {shown(name)}: {_reason(error)}", remedy)
 
 
 @contextmanager
@@ -187,10 +215,7 @@ def _open(name: str, packing: str) -> Iterator[Any]:
 def _reason(error: Exception) -> str:
     """The first line of what a library says, without secrets of addresses."""
     reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-    if isinstance(error, FileNotFoundError) and not isinstance(
-        error.errno, int
-    ):  # of a store: the address once more
-        reason = "nothing was found there"
-    return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), reason.splitlines()[0])[
-        :200
-    ]
+    if isinstance(error, FileNotFoundError) and not isinstance(error.errno, int):
+        reason = "nothing was found there"  # a store would say the address once more
+    first_line = reason.splitlines()[0]
+    return re.sub(r"\w+://[^\s'\"]+", lambda address: shown(address[0]), first_line)[:200]

@@ -1,16 +1,19 @@
-"""Options declared once, as fields of frozen classes: for the command line, the library, the docs, and their checks."""
+"""Options declared once, as fields of frozen classes.
+
+The command line, the library, the docs and the checks all read the declaration.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import chain
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from attnscan.errors import OptionError, check_known
 
-LARGEST = (
-    2**63 - 1
-)  # that an option takes: what counts in a tensor, and seeds of every generator hold it
+# The largest number that an option takes: counts in a tensor and seeds of every generator hold it
+LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,23 @@ class Declared(NamedTuple):
 def declared(options: Any) -> Mapping[str, Declared]:
     """The fields of a class of options that users can set, by their names."""
     hints = get_type_hints(options, include_extras=True)
-    marked = {
-        field: get_args(hints[field.name])
-        for field in fields(options)
-        if get_origin(hints[field.name]) is Annotated
-    }
-    return {
-        field.name: Declared(kind, field.default, option)
-        for field, (kind, option) in marked.items()
-    }
+    by_name = {}
+    for field in fields(options):
+        hint = hints[field.name]
+        if get_origin(hint) is Annotated:
+            kind, option = get_args(hint)
+            by_name[field.name] = Declared(kind, field.default, option)
+    return by_name
 
 
 def check_declared(options: Any) -> None:
-    """Hold the fields of an options object to what they take. Raises: OptionError for an unknown value."""
+    """Hold the fields of an options object to what they take. Raises: OptionError."""
     for name, (kind, _, option) in declared(options.__class__).items():
-        value, kinds = getattr(options, name), {kind, *get_args(kind)}
-        words = [word for part in kinds if get_origin(part) is Literal for word in get_args(part)]
+        value = getattr(options, name)
+        kinds = {kind, *get_args(kind)}
         if value is None and type(None) in kinds:
             continue
+        words = list(chain.from_iterable(get_args(k) for k in kinds if get_origin(k) is Literal))
         if words:
             check_known(name, value, words)
         elif bool in kinds:
@@ -68,12 +70,12 @@ def check_declared(options: Any) -> None:
 
 
 def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:
-    """Raises: OptionError for what is no number within an option's bounds, or is none that the machine holds."""
-    least, most = option.least or 0, LARGEST if option.most is None else option.most
+    """Check a number against the bounds of its option. Raises: OptionError, also for no number."""
+    least = option.least or 0
+    most = LARGEST if option.most is None else option.most
     is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if not is_number or not value <= most or not value >= least:
-        kind, bound = (
-            "a whole number" if whole else "a number",
-            "2**63" if option.most is None else f"{most:g}",
-        )
-        raise OptionError(f"{name} is {value!r:.60}", f"give {kind}, from {least:g} to {bound}")
+    if is_number and least <= value <= most:
+        return
+    kind = "a whole number" if whole else "a number"
+    bound = "2**63" if option.most is None else f"{most:g}"
+    raise OptionError(f"{name} is {value!r:.60}", f"give {kind}, from {least:g} to {bound}")

@@ -1,6 +1,7 @@
-"""Rows of files, and objects of Python, -> records: which columns hold the sentences, and what is wrong with a row.
+"""Rows of files, and objects of Python, -> records.
 
-Objects are texts, pairs, dicts, named tuples, data frames, data sets, and streams of these.
+It says which columns hold the sentences, and what is wrong with a row. Objects are texts, pairs,
+dicts, named tuples, data frames, data sets, and streams of these.
 """
 
 from __future__ import annotations
@@ -34,19 +35,25 @@ KNOWN_COLUMNS = (
     ("text",),
     ("sentence",),
 )
-"""The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
+"""The names that are looked for, in any case.
+
+attnscan's own come first, then those of the usual data sets.
+"""
 
 Quoting = Literal["auto", "csv", "none"]
-OnBad = Callable[
-    [InputError], object
-]  # is handed each bad record in place of an error; reading goes on after it
-Rows = Iterator[Record | PairsError]  # a PairsError in the place of each bad record
+OnBad = Callable[[InputError], object]
+"""Is handed each bad record in place of an error; reading goes on after it."""
+Rows = Iterator[Record | PairsError]
+"""Records, with a PairsError in the place of each bad one."""
 _LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
 
 
 @dataclass(frozen=True)
 class FileReading:
-    """How files of pairs are read. Raises: PairsError for more than two columns; OptionError for an encoding."""
+    """How files of pairs are read.
+
+    Raises: PairsError for more than two columns; OptionError for an encoding.
+    """
 
     columns: Annotated[
         tuple[str, ...] | None,
@@ -59,7 +66,8 @@ class FileReading:
     encoding: Annotated[
         str | None,
         Option(
-            "Encoding of text files, such as cp1252. [default: UTF-8, or UTF-16 by its mark, else Windows-1252]",
+            "Encoding of text files, such as cp1252. "
+            "[default: UTF-8, or UTF-16 by its mark, else Windows-1252]",
             metavar="NAME",
         ),
     ] = None
@@ -86,7 +94,10 @@ class FileReading:
 
 
 def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> Iterator[Record]:
-    """The records without the bad ones. Raises: PairsError for a bad one, unless that is handed to `on_bad`."""
+    """The records without the bad ones.
+
+    Raises: PairsError for a bad one, unless that is handed to `on_bad`.
+    """
     for row in rows:
         if isinstance(row, Record):
             yield row
@@ -96,7 +107,7 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
             on_bad(row)
 
 
-def _record_of(
+def _make_record(
     where: str, place: Place, cells: Sequence[Any], label: Any = None
 ) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
@@ -104,12 +115,14 @@ def _record_of(
         return bad_record(
             where, f"it has {len(cells)} cells, where one or two sentences are expected"
         )
-    if missing := [name for name, cell in zip("AB", cells, strict=False) if _is_missing(cell)]:
-        return bad_record(where, f"sentence {missing[0]} is missing")
+    for name, cell in zip("AB", cells, strict=False):
+        if _is_missing(cell):
+            return bad_record(where, f"sentence {name} is missing")
     try:
-        return Record(Pair(*cells), where, _as_text(label), place)
+        pair = Pair(*cells)
     except InputError as error:
         return bad_record(where, error.what)
+    return Record(pair, where, _as_text(label), place)
 
 
 def _is_missing(cell: Any) -> bool:
@@ -136,21 +149,15 @@ class Columns(NamedTuple):
     @property
     def places(self) -> tuple[int, ...]:
         """The places of all, without repeats."""
-        return tuple(
-            dict.fromkeys(column[0] for column in (*self.sentences, self.id, self.label) if column)
-        )
+        columns = (*self.sentences, self.id, self.label)
+        return tuple(dict.fromkeys(column[0] for column in columns if column))
 
     def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
-        id_, label = (
-            None if column is None else _value(cells, column) for column in (self.id, self.label)
-        )
-        return _record_of(
-            where,
-            Place(file, number, _as_text(id_)),
-            [_value(cells, column) for column in self.sentences],
-            label,
-        )
+        id_ = None if self.id is None else _value(cells, self.id)
+        label = None if self.label is None else _value(cells, self.label)
+        sentences = [_value(cells, column) for column in self.sentences]
+        return _make_record(where, Place(file, number, _as_text(id_)), sentences, label)
 
 
 def _value(cells: Any, column: Column) -> Any:
@@ -165,17 +172,11 @@ def _value(cells: Any, column: Column) -> Any:
 
 
 def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
-    """Choose the columns to read by their names. Raises: PairsError that lists the columns if there are none."""
-    wanted = reading.columns or known_among(names)
-    if not wanted and (
-        len(names) == 1 or list(names) == ["1", "2"]
-    ):  # numbers stand for names that are not known
-        wanted = tuple(names)
-        if re.search("[,;\t|]", names[0]):
-            raise PairsError(
-                f"the only column is {_listed(names)}, as if another separator were used",
-                "save it as CSV or TSV, or pass --columns 1",
-            )
+    """Choose the columns to read by their names.
+
+    Raises: PairsError that lists the columns if there are none.
+    """
+    wanted = reading.columns or known_among(names) or _only_columns(names)
     if not wanted:
         raise PairsError(
             f"the columns are {_listed(names)}, and none is known to hold sentences",
@@ -183,12 +184,31 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         )
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
-    places = [
-        place
-        for place, name in enumerate(names)
-        if _folded(name) in _LABELS and (place,) not in sentences
-    ]
-    return Columns(sentences, id_, (places[0],) if places and reading.labelled else None)
+    label = _label_column(names, sentences) if reading.labelled else None
+    return Columns(sentences, id_, label)
+
+
+def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The names of the only column, or of two that have numbers for names; else None.
+
+    Raises: PairsError for an only one that looks like several.
+    """
+    if len(names) != 1 and list(names) != ["1", "2"]:
+        return None
+    if re.search("[,;\t|]", names[0]):
+        raise PairsError(
+            f"the only column is {_listed(names)}, as if another separator were used",
+            "save it as CSV or TSV, or pass --columns 1",
+        )
+    return tuple(names)
+
+
+def _label_column(names: Sequence[str], sentences: Sequence[Column]) -> Column | None:
+    """The first column of labels that holds no sentence."""
+    for place, name in enumerate(names):
+        if _folded(name) in _LABELS and (place,) not in sentences:
+            return (place,)
+    return None
 
 
 def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -198,12 +218,14 @@ def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _column(names: Sequence[str], column: str, option: str) -> Column:
-    """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
+    """The column of exactly this name, or up to case and spaces, or of this number, or a path.
+
+    A path leads from a column into its nested cells.
+    """
     places = [place for place, name in enumerate(names) if name == column]
-    places = places or [
-        place for place, name in enumerate(names) if _folded(name) == _folded(column)
-    ]
-    outer, *keys = column.split(".")
+    if not places:
+        folded = _folded(column)
+        places = [place for place, name in enumerate(names) if _folded(name) == folded]
     if len(places) > 1:
         raise PairsError(
             f"{len(places)} columns are called {column!r}",
@@ -213,6 +235,7 @@ def _column(names: Sequence[str], column: str, option: str) -> Column:
         return (places[0],)
     if 0 < _number(column) <= len(names):
         return (_number(column) - 1,)
+    outer, *keys = column.split(".")
     if keys and outer in names:
         return (names.index(outer), *keys)
     raise PairsError(
@@ -232,37 +255,42 @@ def _folded(name: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """The names as an error lists them: 20 at most, long ones cut."""
-    return ", ".join([f"{name!r:.40}" for name in names[:20]] + ["…"] * (len(names) > 20)) or "none"
+    if not names:
+        return "none"
+    listed = [f"{name!r:.40}" for name in names[:20]]
+    if len(names) > 20:
+        listed.append("…")
+    return ", ".join(listed)
 
 
-def records_of(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
-    """The records of texts, lists of one or two, and dicts, whose columns the first that has them decides for all."""
+def parse_records(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
+    """The records of texts, lists of one or two, and dicts.
+
+    The first dict that has known columns decides for all.
+    """
     columns: Columns | None = None
     names: list[Any] = []
+    has_option = reading.columns is not None or reading.id is not None
     for number, (where, item) in enumerate(rows, 1):
         row = [item] if isinstance(item, Text) else item
-        if isinstance(row, list | tuple) and (
-            reading.columns is not None or reading.id is not None
-        ):
+        is_list = isinstance(row, list | tuple)
+        if is_list and not has_option:
+            has_no_b = len(row) == 2 and row[1] is None
+            yield _make_record(where, Place(file, number), row[:1] if has_no_b else row)
+            continue
+        if is_list:
             row = {str(at): cell for at, cell in enumerate(row, 1)}
-        if isinstance(row, list | tuple):  # a B of None stands for none
-            yield _record_of(
-                where, Place(file, number), row[:1] if len(row) == 2 and row[1] is None else row
-            )
-        elif not isinstance(row, Mapping):
-            yield (
-                row
-                if isinstance(row, PairsError)
-                else bad_record(where, "it is no text, list or object")
-            )
-        else:
-            try:
-                if columns is None:
-                    names = list(row)
-                    columns = pick_columns(reading, list(map(str, names)))
-                yield columns.record(where, file, number, [row.get(name) for name in names])
-            except PairsError as error:
-                yield PairsError(f"{where}: {error.what}", error.remedy)
+        if not isinstance(row, Mapping):
+            reason = "it is no text, list or object"
+            yield row if isinstance(row, PairsError) else bad_record(where, reason)
+            continue
+        try:
+            if columns is None:
+                names = list(row)
+                columns = pick_columns(reading, list(map(str, names)))
+            yield columns.record(where, file, number, [row.get(name) for name in names])
+        except PairsError as error:
+            yield PairsError(f"{where}: {error.what}", error.remedy)
 
 
 @dataclass(frozen=True)
@@ -275,76 +303,79 @@ class Objects:
     """How many pairs there are, if that is known without reading them."""
 
     def records(self, on_bad: OnBad | None = None) -> Iterator[Record]:
-        """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped."""
+        """Read the pairs; their places count from 1.
+
+        A bad pair is raised, or handed to `on_bad` and skipped.
+        """
         items = iter(self.items)
         first = list(islice(items, 1))
-        if any(map(_is_frame, first)):
-            return good_records(_frame_rows(chain(first, items), self.reading), on_bad)
-        rows = (
-            (f"row {number}", _plain(item)) for number, item in enumerate(chain(first, items), 1)
-        )
-        return good_records(records_of(rows, "", self.reading), on_bad)
+        items = chain(first, items)
+        if first and _is_frame(first[0]):
+            return good_records(_frame_rows(items, self.reading), on_bad)
+        rows = ((f"row {number}", _as_python(item)) for number, item in enumerate(items, 1))
+        return good_records(parse_records(rows, "", self.reading), on_bad)
 
 
 def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
     """Check that an object may hold pairs. Raises: InputError, PairsError."""
     kind = f"pairs is of the class {type(pairs).__name__}, which holds"
     if isinstance(pairs, Mapping):
-        import pandas as pd
-
-        if any(hasattr(value, "select_columns") for value in pairs.values()):
-            raise InputError(f"{kind} splits", f"choose one: [{next(iter(pairs))!r}]")
-        try:
-            pairs = pd.DataFrame(dict(pairs), dtype=object)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{kind} no table: {error}", "give a list of dicts, or a dict of lists"
-            ) from None
+        pairs = _frame_of_columns(pairs, kind)
     if hasattr(pairs, "read_all"):  # a reader of Arrow, as DuckDB gives
         pairs = pairs.read_all()
     if _is_frame(pairs):
         names, cells = _columns_of(pairs)
         pick_columns(reading, names)
         return Objects([pairs], reading, len(cells[0]))
-    is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(
-        pairs, "compute"
-    )  # torch's loaders, Dask
-    is_scalar = isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike) or not isinstance(
-        pairs, Iterable
-    )
-    if is_lazy or is_scalar or getattr(pairs, "ndim", 1) not in (1, 2):
+    if not _may_hold_pairs(pairs):
         raise InputError(
             f"{kind} no pairs",
             "give a list of texts or of (text, text), a data frame, or a file's path",
         )
-    if (
-        hasattr(pairs, "select_columns") and pairs.column_names
-    ):  # a data set of Hugging Face: so no image is decoded
-        pairs = pairs.select_columns(
-            [
-                pairs.column_names[place]
-                for place in pick_columns(reading, pairs.column_names).places
-            ]
-        )
+    if hasattr(pairs, "select_columns") and pairs.column_names:
+        # a data set of Hugging Face: only what is read of it, so that no image is decoded
+        places = pick_columns(reading, pairs.column_names).places
+        pairs = pairs.select_columns([pairs.column_names[place] for place in places])
     return Objects(pairs, reading, len(pairs) if isinstance(pairs, Sized) else None)
 
 
+def _frame_of_columns(pairs: Mapping[Any, Any], kind: str) -> Any:
+    """A data frame of a dict of lists. Raises: InputError."""
+    import pandas as pd
+
+    if any(hasattr(value, "select_columns") for value in pairs.values()):
+        raise InputError(f"{kind} splits", f"choose one: [{next(iter(pairs))!r}]")
+    try:
+        return pd.DataFrame(dict(pairs), dtype=object)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{kind} no table: {error}", "give a list of dicts, or a dict of lists"
+        ) from None
+
+
+def _may_hold_pairs(pairs: Any) -> bool:
+    """Whether it can be gone through, and is neither one value nor a reader that works lazily."""
+    is_lazy = getattr(pairs, "batch_sampler", None) or hasattr(pairs, "compute")  # torch, Dask
+    if is_lazy or not isinstance(pairs, Iterable):
+        return False
+    if isinstance(pairs, str | bytes | type | io.IOBase | os.PathLike):
+        return False
+    return getattr(pairs, "ndim", 1) in (1, 2)
+
+
 def _is_frame(item: Any) -> bool:
-    """Whether it is a data frame: of pandas, or of a library that hands its columns over as Arrow."""
-    is_frame = hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__")
-    return (
-        is_frame
-        and (hasattr(item, "columns") or hasattr(item, "schema"))
-        and not hasattr(item, "compute")
-    )
+    """Whether it is a data frame: of pandas, or of a library that hands out Arrow's columns."""
+    is_lazy = hasattr(item, "compute")
+    has_columns = hasattr(item, "columns") or hasattr(item, "schema")
+    has_cells = hasattr(item, "iloc") or hasattr(item, "__arrow_c_stream__")
+    return has_cells and has_columns and not is_lazy
 
 
 def _columns_of(frame: Any) -> tuple[list[str], Sequence[Any]]:
     """The names of a data frame's columns, and their cells."""
     if hasattr(frame, "iloc"):
-        return list(map(str, frame.columns)), [
-            frame.iloc[:, place] for place in range(len(frame.columns))
-        ]
+        cells = [frame.iloc[:, place] for place in range(len(frame.columns))]
+        return [str(name) for name in frame.columns], cells
     with needs(f"reading a {type(frame).__name__} needs pyarrow", "parquet", InputError):
         import pyarrow as pa
     table = pa.table(frame)
@@ -356,20 +387,18 @@ def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
     numbers = count(1)
     for frame in frames:
         if not _is_frame(frame):
-            yield bad_record(
-                f"row {next(numbers)}", "it is no data frame, as what came before it is"
-            )
+            where = f"row {next(numbers)}"
+            yield bad_record(where, "it is no data frame, as what came before it is")
             continue
         names, cells = _columns_of(frame)
         columns = pick_columns(reading, names)
-        rows = zip(*(map(_plain, cells[place]) for place in columns.places), strict=True)
-        for row, number in zip(rows, numbers, strict=False):
-            yield columns.record(
-                f"row {number}", "", number, dict(zip(columns.places, row, strict=True))
-            )
+        values = [map(_as_python, cells[place]) for place in columns.places]
+        for row, number in zip(zip(*values, strict=True), numbers, strict=False):
+            by_place = dict(zip(columns.places, row, strict=True))
+            yield columns.record(f"row {number}", "", number, by_place)
 
 
-def _plain(item: Any) -> Any:
+def _as_python(item: Any) -> Any:
     """A scalar of Arrow, a named tuple, a row of pandas, or an array, as objects of Python."""
     if hasattr(item, "as_py"):
         return item.as_py()
@@ -377,4 +406,6 @@ def _plain(item: Any) -> Any:
         return {name: cell for name, cell in item._asdict().items() if name != "Index"}
     if hasattr(item, "iloc") and not hasattr(item, "columns"):
         return dict(item.items())
-    return item.tolist() if hasattr(item, "tolist") and getattr(item, "ndim", 0) == 1 else item
+    if hasattr(item, "tolist") and getattr(item, "ndim", 0) == 1:
+        return item.tolist()
+    return item

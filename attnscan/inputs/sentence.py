@@ -21,31 +21,31 @@ from attnscan.text import hashed
 Span = tuple[int, int]
 """Which characters of a text: the first, and the one behind the last."""
 Tag = str | int | float | None
-"""What is said of a word: its part of speech, the number of its head, its relation, whether it is a name."""
+"""What is said of a word, such as its part of speech, or the number of its head."""
 NO_WORD = -1  # in place of a word's number
-CONTINUES, GOES_ON = (
-    "##",
-    "@@",
-)  # begins a token that continues a word, and ends one that goes on with the next
-SPECIAL, PADDING = -1, -2  # in place of a sentence's number
+CONTINUES = "##"  # begins a token that continues a word
+GOES_ON = "@@"  # ends a token whose word goes on with the next one
+SPECIAL = -1  # in place of a sentence's number
+PADDING = -2  # in place of a sentence's number
 Unit = Literal["token", "word"]
 Words = Literal["tokenizer", "spaces"]
 """Where words end: where the tokenizer says, or at spaces."""
 QuerySide = Literal["predicts", "reads"]
-"""Which word a query of cross attention stands for: the one that its position predicts, or the one that it reads."""
+"""Which word a query of cross attention stands for: the one its position predicts, or reads."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A text whose words are given, each with its annotations; every function that takes a text takes it, too.
+    """A text whose words are given, each with its annotations.
 
-    Raises: InputError if words are no spans of the text in order, or tags not a text, number or None for each of them.
+    Every function that takes a text takes it, too. Raises: InputError if words are no spans of the
+    text in order, or tags not a text, number or None for each of them.
     """
 
     text: str
     """What the model reads."""
     words: Sequence[Span] | None = None
-    """Which characters each word is, as a slice of the text, perhaps an empty one; None if unknown."""
+    """Which characters each word is, as a slice of the text, perhaps empty; None if unknown."""
     tags: Mapping[str, Sequence[Tag]] = field(default_factory=dict, hash=False)
     """By their names, each with one value a word."""
 
@@ -58,23 +58,16 @@ class Sentence:
             raise InputError("tags are given and words are not", "give words=[(start, end), ...]")
         if self.words is None:
             return
-        what = f"words is {self.words!r:.60}, in a text of {len(self.text)} characters, and tags {self.tags!r:.60}"
         try:
             words = tuple((index(first), index(last)) for first, last in self.words)
-            tags = {  # scalars of numpy become plain values
-                name: tuple(value.item() if hasattr(value, "item") else value for value in values)
-                for name, values in dict[str, Any](self.tags).items()
-            }
-            bounds = [0, *chain.from_iterable(words), len(self.text)]
-            if bounds != sorted(bounds) or any(
-                len(tag) != len(words) or not all(isinstance(value, Tag) for value in tag)
-                for tag in tags.values()
-            ):
-                raise ValueError
+            tags = _plain_tags(self.tags)
+            _check_words(words, tags, len(self.text))
         except (TypeError, ValueError):
+            text = f"a text of {len(self.text)} characters"
             raise InputError(
-                what,
-                "give words=[(start, end), ...], in order and without overlap, and for each tag a value a word",
+                f"words is {self.words!r:.60}, in {text}, and tags {self.tags!r:.60}",
+                "give words=[(start, end), ...], in order and without overlap, "
+                "and for each tag a value a word",
             ) from None
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "tags", tags)
@@ -92,8 +85,13 @@ class Sentence:
         return self.text[slice(*self.words[number])]
 
     def words_of(self, pieces: Sequence[Span]) -> list[int]:
-        """Of each piece of the text the word with which it shares most characters, first of equals; else NO_WORD."""
-        starts, ends = zip(*self.words, strict=True) if self.words else ((), ())
+        """Of each piece of the text the word with which it shares most characters, else NO_WORD.
+
+        The first of equals.
+        """
+        words = self.words or ()
+        starts = [start for start, _ in words]
+        ends = [end for _, end in words]
         numbers = []
         for first, last in pieces:
             near = range(bisect_right(ends, first), bisect_left(starts, last))
@@ -103,44 +101,50 @@ class Sentence:
         return numbers
 
 
+def _plain_tags(tags: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    """Tags whose scalars of numpy are plain values."""
+    plain = {}
+    for name, values in dict(tags).items():
+        plain[name] = tuple(v.item() if hasattr(v, "item") else v for v in values)
+    return plain
+
+
+def _check_words(words: Sequence[Span], tags: Mapping[str, Sequence[Tag]], length: int) -> None:
+    """Raises: ValueError if words overlap or leave the text, or tags are not a value a word."""
+    bounds = [0, *chain.from_iterable(words), length]
+    if bounds != sorted(bounds):
+        raise ValueError
+    for values in tags.values():
+        if len(values) != len(words) or not all(isinstance(value, Tag) for value in values):
+            raise ValueError
+
+
 Text = str | Sentence
 """What functions take where a text stands."""
 
 
 @dataclass(frozen=True, init=False)
 class Pair:
-    """One input: sentence A, and sentence B if there are two. Raises: InputError if one is blank or no valid text."""
+    """One input: sentence A, and sentence B if there are two.
+
+    Raises: InputError if one is blank or no valid text.
+    """
 
     sentences: tuple[Sentence, ...]
 
     def __init__(self, a: Text, b: Text | None = None) -> None:
         texts = (a,) if b is None else (a, b)
+        sentences = []
         for name, text in zip("AB", texts, strict=False):
             if not isinstance(text, Text):
                 raise InputError(
                     f"sentence {name} is of the class {type(text).__name__}, and not text",
                     "give a text; pairs= takes many inputs",
                 )
-        object.__setattr__(
-            self,
-            "sentences",
-            tuple(text if isinstance(text, Sentence) else Sentence(text) for text in texts),
-        )
+            sentences.append(text if isinstance(text, Sentence) else Sentence(text))
+        object.__setattr__(self, "sentences", tuple(sentences))
         for name, text in zip("AB", self.texts, strict=False):
-            if not text.strip():
-                raise InputError(
-                    f"sentence {name} is empty", "give it at least one word, in quotes"
-                )
-            if "\0" in text:
-                raise InputError(f"sentence {name} has a NUL character", "leave it out")
-            if wrong := re.search(
-                "[\ud800-\udfff]", text
-            ):  # what Python makes of a byte that is no text (PEP 383)
-                what = f"sentence {name} is not valid Unicode: its character {wrong.start() + 1} is a byte"
-                raise InputError(
-                    f"{what} that is not UTF-8, or half of one",
-                    "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8",
-                )
+            _check_text(name, text)
 
     @property
     def source(self) -> Pair:
@@ -169,19 +173,40 @@ class Pair:
 
     @property
     def key(self) -> str:
-        """The hash that identifies the pair on every machine: equal pairs have equal keys. 64 hexadecimal digits."""
+        """The hash that identifies the pair on every machine: equal pairs have equal keys.
+
+        64 hexadecimal digits.
+        """
         return self.key_after()
 
     def key_after(self, *texts: str) -> str:
-        """Hash the pair together with texts before it: a seed to draw by, or the hash of all pairs read so far."""
+        """Hash the pair together with texts before it.
+
+        It is a seed to draw by, or the hash of all pairs read so far.
+        """
         parts = [text.encode() for text in texts]
         for sentence in self.sentences:
             parts.append(sentence.text.encode())
-            if sentence.words is not None:  # no text has a NUL character
-                parts.append(
-                    b"\0" + json.dumps([sentence.words, sentence.tags], sort_keys=True).encode()
-                )
+            if sentence.words is not None:
+                annotations = json.dumps([sentence.words, sentence.tags], sort_keys=True)
+                parts.append(b"\0" + annotations.encode())  # no text has a NUL character
         return hashed(*parts)
+
+
+def _check_text(name: str, text: str) -> None:
+    """Raises: InputError if the text of sentence A or B is blank or no valid Unicode."""
+    if not text.strip():
+        raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
+    if "\0" in text:
+        raise InputError(f"sentence {name} has a NUL character", "leave it out")
+    # what Python makes of a byte that is no text (PEP 383)
+    wrong = re.search("[\ud800-\udfff]", text)
+    if wrong:
+        what = f"sentence {name} is not valid Unicode: its character {wrong.start() + 1} is a byte"
+        raise InputError(
+            f"{what} that is not UTF-8, or half of one",
+            "save or paste it as UTF-8, in a locale such as LC_ALL=C.UTF-8",
+        )
 
 
 @dataclass(frozen=True, order=True)
@@ -230,13 +255,22 @@ class EncodedInput:
     pair: Pair | None = None
     """What was tokenized, with the annotations of its words; None for saved weights."""
     spans: tuple[Span, ...] = ()
-    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
+    """Which characters of its sentence each token stands for, as a slice.
+
+    Empty where the tokenizer does not tell.
+    """
     words: tuple[int, ...] = ()
-    """The number in its sentence of the given word that each token is of, or NO_WORD; empty without given words."""
+    """The number in its sentence of the given word that each token is of, or NO_WORD.
+
+    Empty without given words.
+    """
     units: tuple[str, ...] = ()
     """The text of each unit; where it is not given, its tokens' texts joined."""
     source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; the target's behind them are queries."""
+    """Of cross attention, how many tokens are the source's.
+
+    These are keys; the target's behind them are queries.
+    """
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
     number: int = 0
@@ -257,18 +291,17 @@ class EncodedInput:
     @property
     def unit_sentence(self) -> tuple[int, ...]:
         """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return self._of_units(self.sentence)
+        return self._first_tokens(self.sentence)
 
     @property
     def unit_words(self) -> tuple[int, ...]:
         """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
-        return self._of_units(self.words or (NO_WORD,) * len(self.tokens))
+        return self._first_tokens(self.words or (NO_WORD,) * len(self.tokens))
 
-    def _of_units(self, numbers: Sequence[int]) -> tuple[int, ...]:
+    def _first_tokens(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The number of each unit's first token."""
-        return tuple(
-            number for i, number in enumerate(numbers) if i == 0 or self.unit[i - 1] != self.unit[i]
-        )
+        unit = self.unit
+        return tuple(n for i, n in enumerate(numbers) if i == 0 or unit[i - 1] != unit[i])
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -276,68 +309,81 @@ class EncodedInput:
         if self.source:
             return (0,) * self.source + (1,) * (len(self.tokens) - self.source)
         segments: list[int] = []
+        current = 0
         for i, side in enumerate(self.sentence):
-            if side < 0 and (
-                i == 0 or self.sentence[i - 1] < 0
-            ):  # a delimiter that opens what follows
-                side = next((sentence for sentence in self.sentence[i:] if sentence >= 0), side)
-            segments.append(side if side >= 0 else (segments or [0])[-1])
+            opens = side < 0 and (i == 0 or self.sentence[i - 1] < 0)
+            if side >= 0:
+                current = side
+            elif opens:  # a delimiter that opens what follows
+                current = next((later for later in self.sentence[i:] if later >= 0), current)
+            segments.append(current)
         return tuple(segments)
 
     def units_between(self, sentence: int, start: int, end: int) -> list[int]:
-        """The units with any of the characters from `start` up to `end` of sentence 0 or 1. Raises: InputError."""
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1.
+
+        Raises: InputError.
+        """
         if not self.spans:
             raise InputError(
                 "the characters of tokens are unknown: the tokenizer gives no offsets",
                 "use a model with a fast tokenizer",
             )
-        places = zip(self.unit, self.sentence, self.spans, strict=True)
-        return sorted(
-            {
-                unit
-                for unit, side, (first, last) in places
-                if side == sentence and first < end and start < last
-            }
-        )
+        units = set()
+        for unit, side, (first, last) in zip(self.unit, self.sentence, self.spans, strict=True):
+            if side == sentence and first < end and start < last:
+                units.add(unit)
+        return sorted(units)
 
     def tags(self, name: str) -> list[Tag]:
-        """The value of a tag for each unit: of the given word that it is or is a piece of; None for all others."""
+        """The value of a tag for each unit: of the given word that it is or is a piece of.
+
+        None for all others. Raises: InputError.
+        """
         sentences = self.pair.sentences if self.pair else (Sentence(""),)
         for letter, sentence in zip("AB", sentences, strict=False):
             if name not in sentence.tags:
-                what = f"sentence {letter}{f' of pair {self.number}' if self.number else ''} has no tag '{name}'"
-                hint = (
-                    f"its tags are {', '.join(sentence.tags)}"
-                    if sentence.tags
-                    else "give Sentence(..., tags=...)"
-                )
-                raise InputError(what, nearest(name, sentence.tags, hint))
-        units = zip(self.unit_sentence, self.unit_words, strict=True)
-        return [
-            None if word == NO_WORD else sentences[side].tags[name][word] for side, word in units
-        ]
+                raise self._no_tag(name, letter, sentence)
+        values: list[Tag] = []
+        for side, word in zip(self.unit_sentence, self.unit_words, strict=True):
+            values.append(None if word == NO_WORD else sentences[side].tags[name][word])
+        return values
+
+    def _no_tag(self, name: str, letter: str, sentence: Sentence) -> InputError:
+        pair = f" of pair {self.number}" if self.number else ""
+        hint = "give Sentence(..., tags=...)"
+        if sentence.tags:
+            hint = f"its tags are {', '.join(sentence.tags)}"
+        return InputError(
+            f"sentence {letter}{pair} has no tag '{name}'", nearest(name, sentence.tags, hint)
+        )
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
-        """The input with the mask token, of that number and text, at some tokens' places. Raises: InputError."""
-        tokens, ids, punctuation = (
-            list(self.tokens),
-            list(self.model_inputs["input_ids"]),
-            list(self.punctuation),
-        )
+        """The input with the mask token, of that number and text, at some tokens' places.
+
+        Raises: InputError.
+        """
+        tokens = list(self.tokens)
+        ids = list(self.model_inputs["input_ids"])
+        punctuation = list(self.punctuation)
         for place in places:
             if not 0 <= place < len(tokens) or self.sentence[place] < 0:
                 raise InputError(
                     f"there is no word at token {place} that could be hidden",
                     "hide words of the input",
                 )
-            tokens[place], ids[place], punctuation[place] = mask, mask_id, False
-        hidden, joined = {self.unit[place] for place in places}, _joined(tokens, self.unit)
+            tokens[place] = mask
+            ids[place] = mask_id
+            punctuation[place] = False
+        units = list(self.units)
+        joined = _joined(tokens, self.unit)
+        for place in places:
+            unit = self.unit[place]
+            units[unit] = joined[unit]
         return replace(
             self,
             tokens=tuple(tokens),
-            units=tuple(
-                joined[unit] if unit in hidden else text for unit, text in enumerate(self.units)
-            ),
+            units=tuple(units),
             punctuation=tuple(punctuation),
             model_inputs={**self.model_inputs, "input_ids": ids},
         )
@@ -345,8 +391,11 @@ class EncodedInput:
 
 def _joined(tokens: Sequence[str], numbers: Sequence[int]) -> tuple[str, ...]:
     """The text of each unit, joined from its tokens'. Shape: both [token]."""
-    units = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
-    return tuple(join([text for _, text in pieces]) for _, pieces in units)
+    groups = groupby(zip(numbers, tokens, strict=True), lambda token: token[0])
+    units = []
+    for _, pieces in groups:
+        units.append(join([text for _, text in pieces]))
+    return tuple(units)
 
 
 def join(pieces: Sequence[str]) -> str:
@@ -355,7 +404,6 @@ def join(pieces: Sequence[str]) -> str:
     >>> join(["straw", "##berries"]), join([" straw", "berries"]), join(["straw@@", "berries"])
     ('strawberries', ' strawberries', 'strawberries')
     """
-    *before, last = (
-        piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces)
-    )
+    first, *others = pieces
+    *before, last = [first, *(piece.removeprefix(CONTINUES) for piece in others)]
     return "".join(piece.removesuffix(GOES_ON) for piece in before) + last

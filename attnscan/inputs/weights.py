@@ -1,9 +1,13 @@
-"""Attention weights in an `.npz` file, from other tools or an earlier run. Pickled objects are never loaded."""
+"""Attention weights in an `.npz` file, from other tools or an earlier run.
+
+Pickled objects are never loaded.
+"""
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,27 +19,30 @@ from attnscan.inputs.encode import is_punctuation, spelled_units
 from attnscan.inputs.sentence import PADDING, SPECIAL, EncodedInput, QuerySide, Unit
 
 DELIMITERS = frozenset(
-    (
+    {
         *("[CLS]", "[SEP]", "[BOS]", "[EOS]", "<cls>", "<sep>", "<bos>", "<eos>", "<s>", "</s>"),
         *("<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"),
-    )
+    }
 )
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
 PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
-_UNKNOWN = (
-    "[?]"  # what the last position of a target predicts, where a file has only what positions read
-)
+_UNKNOWN = "[?]"  # what a target's last position predicts, where a file has only what it reads
 
 SavedKind = Literal["encoder", "decoder", "cross"]
 _TEXTS = {"encoder": ("encoder",), "decoder": ("decoder",), "cross": ("encoder", "decoder")}
 """Of which texts a kind of attention has tokens; those of its queries are last."""
+_SideTokens = tuple[tuple[str, ...], tuple[bool, ...]]
+"""The tokens of a text, and which of them are special."""
 
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """The attention of one input, of one kind. Raises: WeightsError for what does not fit, or is no softmax."""
+    """The attention of one input, of one kind.
+
+    Raises: WeightsError for what does not fit, or is no softmax.
+    """
 
     attention: NDArray[np.float32]
     """Shape: [layer, head, query, key]; every row sums to 1."""
@@ -47,50 +54,76 @@ class SavedWeights:
     padding: tuple[bool, ...]
     """Which tokens only fill up."""
     source: int = 0
-    """Of cross attention, how many tokens are the source's, which are keys; the target's behind them are queries."""
+    """Of cross attention, how many tokens are the source's.
+
+    These are keys; the target's behind them are queries.
+    """
     array: str = "attention"
     """What files call it."""
 
     def __post_init__(self) -> None:
-        shape, length = self.attention.shape, len(self.tokens)
-        if len(shape) != 4 or 0 in shape:
-            raise WeightsError(
-                f"'{self.array}' has shape {list(shape)}",
-                "it must be [layer, head, query, key], of one input without a batch axis",
-            )
-        if shape[2:] != (length - self.source, self.source or length):
-            tokens = f"{self.source} + {length - self.source}" if self.source else length
-            raise WeightsError(
-                f"'{self.array}' is over {shape[2]} queries and {shape[3]} keys, and there are {tokens} tokens",
-                "save the weights of one input with all of its tokens",
-            )
+        self._check_shape()
         is_word = ~np.logical_or(self.special, self.padding)
         if not is_word[self.source :].any() or (self.source and not is_word[: self.source].any()):
             raise WeightsError(
                 "every token is special, so there is no word to score",
                 "mark words in 'special' as 0",
             )
-        sums = self.attention.sum(-1, dtype=np.float64)
-        wrong = np.argwhere(
-            ~(np.abs(sums - 1) <= _ROW_TOLERANCE) | (self.attention < 0).any(-1)
-        )  # NaN is wrong, too
-        for layer, head, query in wrong[:1]:
-            least, total = self.attention[layer, head, query].min(), sums[layer, head, query]
-            row = f"layer {layer}, head {head}, query {query} sums to {total:.6g}, and its least is {least:.6g}"
+        self._check_softmax()
+
+    def _check_shape(self) -> None:
+        shape = self.attention.shape
+        if len(shape) != 4 or 0 in shape:
             raise WeightsError(
-                f"'{self.array}' is not softmax weights: the row of {row}",
-                "save weights after the softmax, not before, and without dropout",
+                f"'{self.array}' has shape {list(shape)}",
+                "it must be [layer, head, query, key], of one input without a batch axis",
             )
+        length = len(self.tokens)
+        queries = length - self.source
+        if shape[2:] == (queries, self.source or length):
+            return
+        tokens = f"{self.source} + {queries}" if self.source else length
+        axes = f"{shape[2]} queries and {shape[3]} keys"
+        raise WeightsError(
+            f"'{self.array}' is over {axes}, and there are {tokens} tokens",
+            "save the weights of one input with all of its tokens",
+        )
+
+    def _check_softmax(self) -> None:
+        sums = self.attention.sum(-1, dtype=np.float64)
+        is_one = np.abs(sums - 1) <= _ROW_TOLERANCE  # NaN is wrong, too
+        wrong = np.argwhere(~is_one | (self.attention < 0).any(-1))
+        if not len(wrong):
+            return
+        layer, head, query = wrong[0]
+        least = self.attention[layer, head, query].min()
+        row = f"layer {layer}, head {head}, query {query}"
+        total = sums[layer, head, query]
+        raise WeightsError(
+            f"'{self.array}' is not softmax weights: "
+            f"the row of {row} sums to {total:.6g}, and its least is {least:.6g}",
+            "save weights after the softmax, not before, and without dropout",
+        )
 
 
 def write_weights(*kinds: SavedWeights) -> bytes:
-    """The bytes of a file that `read_weights` reads: of one attention, or of the kinds of an encoder-decoder."""
-    arrays: dict[str, Any] = {}
+    """The bytes of a file that `read_weights` reads.
+
+    It holds one attention, or the kinds of an encoder-decoder.
+    """
     if len(kinds) == 1 and kinds[0].array == "attention":
-        arrays = {
-            name: getattr(kinds[0], name) for name in ("attention", "tokens", "segments", "special")
-        }
-        kinds = ()
+        names = ("attention", "tokens", "segments", "special")
+        arrays = {name: getattr(kinds[0], name) for name in names}
+    else:
+        arrays = _arrays_of_kinds(kinds)
+    file = io.BytesIO()
+    values = {name: np.array(value) for name, value in arrays.items()}
+    np.savez_compressed(file, allow_pickle=False, **values)
+    return file.getvalue()
+
+
+def _arrays_of_kinds(kinds: Sequence[SavedWeights]) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
     for saved in sorted(kinds, key=lambda saved: saved.source):  # cross attention last
         array = "encoder_attention" if saved.array == "attention" else saved.array
         arrays[array] = saved.attention
@@ -98,22 +131,20 @@ def write_weights(*kinds: SavedWeights) -> bytes:
         if saved.source:
             parts = {"encoder": slice(saved.source), "predicted": slice(saved.source, None)}
         for text, part in parts.items():
-            if text != "predicted" or saved.tokens[part] != arrays.get("decoder_tokens"):
-                arrays |= {
-                    f"{text}_tokens": saved.tokens[part],
-                    f"{text}_special": saved.special[part],
-                }
-    file = io.BytesIO()
-    np.savez_compressed(
-        file, allow_pickle=False, **{name: np.array(values) for name, values in arrays.items()}
-    )
-    return file.getvalue()
+            is_known = text == "predicted" and saved.tokens[part] == arrays.get("decoder_tokens")
+            if not is_known:
+                arrays[f"{text}_tokens"] = saved.tokens[part]
+                arrays[f"{text}_special"] = saved.special[part]
+    return arrays
 
 
 def read_weights(
     path: Path, kind: SavedKind = "encoder", query: QuerySide = "predicts"
 ) -> SavedWeights:
-    """Read a kind of attention from a file of what `weights_of` takes. Raises: WeightsError, which names the file."""
+    """Read a kind of attention from a file of what `weights_of` takes.
+
+    Raises: WeightsError, which names the file.
+    """
     try:
         if not path.is_file():  # a pipe or a device may have no end
             raise OSError("it is not a file")
@@ -124,10 +155,9 @@ def read_weights(
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except OSError as error:
-        raise WeightsError(
-            f"cannot read {path}: {error.strerror or error}", "check the path"
-        ) from None
-    except Exception as error:  # zipfile, its decompressors and numpy's header parser raise whatever their parts raise
+        reason = error.strerror or error
+        raise WeightsError(f"cannot read {path}: {reason}", "check the path") from None
+    except Exception as error:  # zipfile, decompressors and numpy raise whatever their parts raise
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WeightsError(f"{path} is not a valid .npz file: {reason}", _REMEDY) from None
 
@@ -135,59 +165,96 @@ def read_weights(
 def weights_of(
     arrays: Mapping[str, Any], kind: SavedKind = "encoder", query: QuerySide = "predicts"
 ) -> SavedWeights:
-    """Saved weights from the arrays of such a file: `attention`, `tokens` and perhaps `segments` and `special`.
+    """Saved weights from the arrays of such a file.
 
-    Of an encoder-decoder they are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
-    `decoder_tokens`, which positions read, perhaps `predicted_tokens`; for each perhaps `decoder_special` and so on.
-    Shape: [layer, head, query, key], or [1, head, query, key] for each layer; an entry for each token. Raises:
-    WeightsError.
+    These are `attention`, `tokens` and perhaps `segments` and `special`. Of an encoder-decoder they
+    are `encoder_attention`, `decoder_attention` or `cross_attention`; `encoder_tokens`, and
+    `decoder_tokens`, which positions read, perhaps `predicted_tokens`; for each perhaps
+    `decoder_special` and so on.
+
+    Shape: [layer, head, query, key], or [1, head, query, key] for each layer; an entry for each
+    token. Raises: WeightsError.
     """
-    array = f"{kind}_attention"
-    if kind == "encoder" and ("attention" in arrays or array not in arrays):
-        array = "attention"
-    if array not in arrays:
-        kinds = " or ".join(text for text in _TEXTS if f"{text}_attention" in arrays)
-        remedy = "leave out --attention" if "attention" in arrays else _REMEDY
-        raise WeightsError(
-            f"has no array '{array}'", f"give --attention {kinds}" if kinds else remedy
-        )
+    array = _array_name(arrays, kind)
     attention = _attention(arrays, array)
-    texts = [_text(arrays, "" if array == "attention" else f"{text}_") for text in _TEXTS[kind]]
+    prefixes = [""] if array == "attention" else [f"{text}_" for text in _TEXTS[kind]]
+    texts = [_text(arrays, prefix) for prefix in prefixes]
     if kind == "cross" and query == "predicts":
-        (_, *read), (_, *delimiters) = texts[-1]
-        later = (*read, _UNKNOWN), (*delimiters, True)
-        texts[-1] = _text(arrays, "predicted_") if "predicted_tokens" in arrays else later
+        texts[-1] = _predicted(arrays, texts[-1])
     source = len(texts[0][0]) if kind == "cross" else 0
-    tokens, special = (sum(values, ()) for values in zip(*texts, strict=True))
+    tokens = tuple(chain.from_iterable(side_tokens for side_tokens, _ in texts))
+    special = tuple(chain.from_iterable(side_special for _, side_special in texts))
     if array != "attention":
         segments = (0,) * source + (int(kind != "encoder"),) * (len(tokens) - source)
     elif "segments" in arrays:
         segments = tuple(map(int, _flags(arrays, "segments", len(tokens))))
-    else:  # the second segment begins behind the special token that closes the first words
-        closing = (*special, True).index(True, (*special, False).index(False))
-        segments = tuple(int(at > closing) for at in range(len(tokens)))
-    padding = tuple(
-        token in PADDING_TOKENS and not extra for token, extra in zip(tokens, special, strict=True)
+    else:
+        segments = _segments(special)
+    is_padding = [token in PADDING_TOKENS for token in tokens]
+    padding = tuple(pad and not extra for pad, extra in zip(is_padding, special, strict=True))
+    return SavedWeights(
+        attention=attention,
+        tokens=tokens,
+        segments=segments,
+        special=special,
+        padding=padding,
+        source=source,
+        array=array,
     )
-    return SavedWeights(attention, tokens, segments, special, padding, source, array)
+
+
+def _array_name(arrays: Mapping[str, Any], kind: SavedKind) -> str:
+    """What a file calls a kind of attention. Raises: WeightsError if it has none of it."""
+    name = f"{kind}_attention"
+    if kind == "encoder" and ("attention" in arrays or name not in arrays):
+        name = "attention"
+    if name in arrays:
+        return name
+    kinds = " or ".join(text for text in _TEXTS if f"{text}_attention" in arrays)
+    if kinds:
+        remedy = f"give --attention {kinds}"
+    else:
+        remedy = "leave out --attention" if "attention" in arrays else _REMEDY
+    raise WeightsError(f"has no array '{name}'", remedy)
+
+
+def _predicted(arrays: Mapping[str, Any], read: _SideTokens) -> _SideTokens:
+    """The tokens that a target's positions predict: each is the next one that is read."""
+    if "predicted_tokens" in arrays:
+        return _text(arrays, "predicted_")
+    tokens, special = read
+    return (*tokens[1:], _UNKNOWN), (*special[1:], True)
+
+
+def _segments(special: Sequence[bool]) -> tuple[int, ...]:
+    """The second segment begins behind the special token that closes the first words."""
+    first_word = (*special, False).index(False)
+    closing = (*special, True).index(True, first_word)
+    return tuple(int(at > closing) for at in range(len(special)))
 
 
 def _array(arrays: Mapping[str, Any], name: str) -> NDArray[Any]:
-    """An array of numbers or texts, or of a tensor for each layer. Raises: WeightsError if it is none."""
+    """An array of numbers or texts, or of a tensor for each layer.
+
+    Raises: WeightsError if it is none.
+    """
     if name not in arrays:
         raise WeightsError(f"has no array '{name}'", f"save it, too: numpy.savez(file, {name}=...)")
     values = arrays[name]
     is_list = isinstance(values, list | tuple)
-    parts = [part for part in (values if is_list else [values]) if part is not None]
-    parts = [
-        part.detach().cpu().float().numpy() if hasattr(part, "detach") else part for part in parts
-    ]
+    layers = values if is_list else [values]
+    parts = [_as_numpy(layer) for layer in layers if layer is not None]
     try:
         return np.asarray(parts if is_list or not parts else parts[0])
     except ValueError:
         raise WeightsError(
             f"the parts of '{name}' differ in shape", "give layers of one shape"
         ) from None
+
+
+def _as_numpy(part: Any) -> Any:
+    """A tensor of torch as an array; anything else as it is."""
+    return part.detach().cpu().float().numpy() if hasattr(part, "detach") else part
 
 
 def _attention(arrays: Mapping[str, Any], name: str) -> NDArray[np.float32]:
@@ -207,8 +274,11 @@ def _attention(arrays: Mapping[str, Any], name: str) -> NDArray[np.float32]:
         return values.astype(np.float32, copy=False)
 
 
-def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """The tokens of a text, and which are special: as an array says or, if there is none, by spelling."""
+def _text(arrays: Mapping[str, Any], side: str) -> _SideTokens:
+    """The tokens of a text, and which are special.
+
+    This an array says or, if there is none, their spelling.
+    """
     array = _array(arrays, f"{side}tokens")
     if array.ndim != 1 or array.dtype.kind != "U":
         raise WeightsError(
@@ -218,21 +288,20 @@ def _text(arrays: Mapping[str, Any], side: str) -> tuple[tuple[str, ...], tuple[
     tokens = tuple(array.tolist())
     if f"{side}special" in arrays:
         return tokens, _flags(arrays, f"{side}special", len(tokens))
-    starts = PADDING_TOKENS if side else ()  # a decoder may start with what others pad with
-    return tokens, tuple(
-        token in DELIMITERS or (at == 0 and token in starts) for at, token in enumerate(tokens)
-    )
+    is_special = [token in DELIMITERS for token in tokens]
+    if side and tokens and tokens[0] in PADDING_TOKENS:
+        is_special[0] = True  # a decoder may start with what others pad with
+    return tokens, tuple(is_special)
 
 
 def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...]:
+    """An array of 0 and 1 for each token. Raises: WeightsError for another."""
     values = _array(arrays, name)
-    if (
-        values.shape != (length,)
-        or values.dtype.kind not in "biuf"
-        or not np.isin(values, (0, 1)).all()
-    ):
+    is_number = values.shape == (length,) and values.dtype.kind in "biuf"
+    if not is_number or not np.isin(values, (0, 1)).all():
+        array = f"'{name}' is of type {values.dtype} and shape {list(values.shape)}"
         raise WeightsError(
-            f"'{name}' is of type {values.dtype} and shape {list(values.shape)}, or has other numbers than 0 and 1",
+            f"{array}, or has other numbers than 0 and 1",
             f"save one 0 or 1 for each of the {length} tokens",
         )
     return tuple(values.astype(bool).tolist())
@@ -240,16 +309,15 @@ def _flags(arrays: Mapping[str, Any], name: str, length: int) -> tuple[bool, ...
 
 def encode_tokens(saved: SavedWeights, unit: Unit) -> EncodedInput:
     """An input whose tokens are known and whose tokenizer is not."""
-    parts = zip(saved.segments, saved.special, saved.padding, strict=True)
-    sentence = tuple(
-        PADDING if pad else SPECIAL if extra else int(segment) for segment, extra, pad in parts
-    )
+    sentence = []
+    for segment, extra, pad in zip(saved.segments, saved.special, saved.padding, strict=True):
+        side = SPECIAL if extra else int(segment)
+        sentence.append(PADDING if pad else side)
+    units = range(len(saved.tokens))
     return EncodedInput(
         tokens=saved.tokens,
-        sentence=sentence,
-        unit=spelled_units(sentence, saved.tokens)
-        if unit == "word"
-        else tuple(range(len(saved.tokens))),
+        sentence=tuple(sentence),
+        unit=spelled_units(sentence, saved.tokens) if unit == "word" else tuple(units),
         punctuation=tuple(map(is_punctuation, saved.tokens)),
         source=saved.source,
     )
