@@ -22,7 +22,7 @@ from attnscan.api.one_input import Weights, classify
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import OfKinds, is_stream
+from attnscan.results.files import ResultsByKind, is_stream
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.terms import Heads
 from attnscan.scan.options import OnProgress, note
@@ -44,7 +44,7 @@ _SOON, _LONG = (
 @overload
 def heads(
     pairs: Pairs = None, *, attention: Literal["all"], **options: Any
-) -> OfKinds[HeadScores]: ...
+) -> ResultsByKind[HeadScores]: ...
 @overload
 def heads(pairs: Pairs = None, **options: Any) -> HeadScores: ...
 def heads(
@@ -58,7 +58,7 @@ def heads(
     tokenizer: Any = None,
     progress: OnProgress | None = None,
     **options: Any,
-) -> HeadScores | OfKinds[HeadScores]:
+) -> HeadScores | ResultsByKind[HeadScores]:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
     `label` says what each head does. For some chosen patterns there are no labels, and `to_frame()` ranks heads for
@@ -95,7 +95,7 @@ def heads(
         results[kind] = heads(
             sources if kind == "encoder" else all_pairs, pattern=pattern, **kind_options
         )
-    return OfKinds(results)
+    return ResultsByKind(results)
 
 
 def rank_pairs(

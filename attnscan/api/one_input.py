@@ -24,7 +24,7 @@ from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.attention import Selection
-from attnscan.results.files import OfKinds, check_suffix, write_file
+from attnscan.results.files import ResultsByKind, check_suffix, write_file
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
 from attnscan.results.terms import Heads, Side
@@ -38,7 +38,7 @@ Weights = str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]
 @overload
 def classify(
     a: Text | None = None, b: Text | None = None, *, attention: Literal["all"], **options: Any
-) -> OfKinds[HeadScores]: ...
+) -> ResultsByKind[HeadScores]: ...
 @overload
 def classify(
     a: Text | None = None, b: Text | None = None, *, weights: Weights | None = None, **options: Any
@@ -60,7 +60,7 @@ def classify(
     tokenizer: Any = None,
     progress: OnProgress | None = None,
     **options: Any,
-) -> HeadScores | Iterator[HeadScores] | OfKinds[HeadScores]:
+) -> HeadScores | Iterator[HeadScores] | ResultsByKind[HeadScores]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
     `.attention` holds the weights, queries and keys of all layers, unless `keep_attention` is False; `save_weights` is
@@ -126,7 +126,7 @@ def classify(
         write_file(
             path, write_weights(*(result.kept_attention().saved() for result in results.values()))
         )
-    return OfKinds(results) if attention == "all" else results[attention]
+    return ResultsByKind(results) if attention == "all" else results[attention]
 
 
 def _each(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:

@@ -35,7 +35,7 @@ from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import HeadScores
 from attnscan.results.syntax import (
-    FEW,
+    FEW_SENTENCES,
     USUAL_SENTENCES,
     ReadTree,
     Syntax,
@@ -48,7 +48,7 @@ from attnscan.results.terms import (
     MEASURES,
     MIN_DIFFERENCE,
     N_CONTROL_SETS,
-    OF_TARGETS,
+    TARGET_MEASURE,
     QUERIES,
     Heads,
     Match,
@@ -216,7 +216,7 @@ def ablate(
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     for name in (measures := tuple(dict.fromkeys(list_texts("measure", measure)))):
-        check_known("measure", name, (*MEASURES, OF_TARGETS))
+        check_known("measure", name, (*MEASURES, TARGET_MEASURE))
     call = LibraryCall(
         "ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels}
     )
@@ -401,9 +401,9 @@ def _against_trees(
         scanner, pairs, state, doing="comparing heads with trees", total=count
     ).syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
-    if result.sentences < FEW:
+    if result.sentences < FEW_SENTENCES:
         subject = counted(result.sentences, "sentence is", "sentences are")
-        warn(f"{subject} few: below {FEW}, results may not hold in other texts")
+        warn(f"{subject} few: below {FEW_SENTENCES}, results may not hold in other texts")
     return result
 
 

@@ -23,7 +23,7 @@ from attnscan.inputs.sentence import Sentence, Text
 from attnscan.results.attention import Selection
 from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import COLUMN, Heads, Picture, attention_named, heads_written
+from attnscan.results.terms import PICTURE_WIDTH, Heads, Picture, attention_named, heads_written
 from attnscan.scan.options import OnProgress, progress_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def plot(
     kind: Kind | None = None,
     heads: Heads | None = None,
     lines: bool = False,
-    width: float = COLUMN,
+    width: float = PICTURE_WIDTH,
     window: Sequence[int] | str | None = None,
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
@@ -208,6 +208,6 @@ def _results(
         return list(result.values()) if input_options.get("attention") == "all" else [result]
     if not isinstance(a, HeadScores):
         return [a]
-    if isinstance(keep, Selection) and keep.window is not None and a.of_input:
+    if isinstance(keep, Selection) and keep.window is not None and a.is_one_input:
         a = a.cut(keep)
     return [a.with_reading(options.get("by"), options.get("special"))]

@@ -13,8 +13,8 @@ from attnscan.results.intervals import half_width
 from attnscan.results.terms import Grid, Head, Replacement, Signature, described, pd, signed_frame
 from attnscan.text import counted
 
-LEVEL = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
-_COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
+SIGNIFICANCE = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
+_FRAME_COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
 _ABOUT = "replace draws chosen_by choosing_pairs measured_pairs"  # fields of an ablation that tables hold as well
 _ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
 
@@ -101,7 +101,7 @@ class Effect:
     @property
     def leads(self) -> bool:
         """Whether it costs more than others by its rank, or more than each of them where these are too few to tell."""
-        return self.rank == 1 or self.p <= LEVEL
+        return self.rank == 1 or self.p <= SIGNIFICANCE
 
     @property
     def conclusion(self) -> str:
@@ -111,7 +111,7 @@ class Effect:
         side, controls = "above" if self.loss > 0 else "below", len(self.others)
         far = f"{abs(self.loss) / self.se:.1f} errors {side} zero, " if self.se > 0 else ""
         at = f"{far}rank {self.rank:.0f} of {controls + 1}"
-        if self.p <= LEVEL:
+        if self.p <= SIGNIFICANCE:
             return f"costs more than other heads ({at})"
         at += f"; {counted(controls, 'control')} cannot tell more" if self.rank == 1 else ""
         return f"is not seen to cost more than other heads ({at})"
@@ -169,6 +169,6 @@ class Ablation:
             "members": members
         }
         about |= {"possible_controls": {name: heads.possible for name, heads in sets.items()}}
-        return signed_frame(rows, self.signature, **about)[_COLUMNS.split()].astype(
+        return signed_frame(rows, self.signature, **about)[_FRAME_COLUMNS.split()].astype(
             {"rank": "Int64"}
         )

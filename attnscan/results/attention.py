@@ -220,7 +220,7 @@ class Attention:
         return replace(self, weights=carried_shares(self.weights, self.norms))
 
     @property
-    def among_words(self) -> Attention:
+    def without_special_tokens(self) -> Attention:
         """Remove special tokens as keys, and renormalise each row over words; one with nothing on words is zero."""
         is_word = (np.array(self.sentence) >= 0).astype(np.float32)
         return replace(self, weights=carried_shares(self.weights, is_word))

@@ -115,7 +115,7 @@ class Card:
             else self.ablation.to_frame().to_dict("records"),
             "syntax": []
             if self.syntax is None
-            else self.syntax.of_head(self.head).to_dict("records"),
+            else self.syntax.head_rows(self.head).to_dict("records"),
         }
 
 
@@ -155,7 +155,7 @@ class Cards:
 def main_kind_of(ranking: HeadScores, head: Head) -> str:
     """The name that a card describes a head by: its pattern, else its habit, else what it comes nearest to."""
     labels = ranking.labels
-    name, habits = str(labels.among_words[head.place]), labels.statements
+    name, habits = str(labels.among_words[head.place]), labels.habits
     if name or habits is None:
         return name or labels.nearest_pattern(head)
     return habits.names[

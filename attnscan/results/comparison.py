@@ -135,7 +135,7 @@ class Similarity:
 class Comparison:
     """Two models' heads by the same pairs: each of the first, a, beside one of the second, b."""
 
-    of_models: tuple[
+    model_labels: tuple[
         Labels, Labels
     ]  # what the heads of each model do, with their scores, each in its own places
     se: FloatArray  # of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]
@@ -158,12 +158,12 @@ class Comparison:
     @property
     def grid(self) -> Grid:
         """The heads of a."""
-        return self.of_models[0].grid
+        return self.model_labels[0].grid
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """The patterns that both were scored for."""
-        return self.of_models[0].scores.patterns
+        return self.model_labels[0].scores.patterns
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -172,7 +172,7 @@ class Comparison:
         `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all heads and patterns.
         """
         (a, b), shape, at = (
-            self.of_models,
+            self.model_labels,
             self.grid.shape,
             (self.matched[..., 0], self.matched[..., 1]),
         )

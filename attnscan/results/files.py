@@ -39,7 +39,7 @@ _LITERAL = (
 )
 
 
-def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def join_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Tables of an encoder-decoder's kinds of attention as one, with a column `kind`; a single table as it is."""
     if len(frames) == 1:
         return frames[0]
@@ -53,12 +53,12 @@ def of_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 Result = TypeVar("Result", bound=Any)
 
 
-class OfKinds(dict[AttentionName, Result]):
+class ResultsByKind(dict[AttentionName, Result]):
     """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
 
     def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
         """The tables of all kinds as one, with a column `kind`; takes the arguments of each result's `to_frame`."""
-        return of_kinds([result.to_frame(*columns, **options) for result in self.values()])
+        return join_kinds([result.to_frame(*columns, **options) for result in self.values()])
 
 
 def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:

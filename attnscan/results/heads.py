@@ -145,7 +145,7 @@ class HeadScores:
         return self.html(self) if self.html else None
 
     @property
-    def of_input(self) -> bool:
+    def is_one_input(self) -> bool:
         """Whether it is of one input, and not of many pairs."""
         return bool(self.units)
 
@@ -162,7 +162,7 @@ class HeadScores:
     @property
     def table(self) -> ScoreTable:
         """The scores of the reading."""
-        return self.scores.table(self.reading.among_words)
+        return self.scores.table(self.reading.words_only)
 
     @property
     def grid(self) -> Grid:
@@ -235,7 +235,7 @@ class HeadScores:
         """The kept attention by what is `shown`, unit by unit. Raises: OptionError if it was not kept."""
         attention = self.kept_attention().carried if self.shown.carried else self.kept_attention()
         attention = attention.in_words(self.units) if self.signature.unit == "word" else attention
-        return attention.among_words if self.shown.among_words else attention
+        return attention.without_special_tokens if self.shown.words_only else attention
 
     def cut(self, selection: Selection) -> HeadScores:
         """Keep a part of the attention, which is whole. Raises: OptionError, SelectionError for what is not there."""
@@ -262,7 +262,7 @@ class HeadScores:
             return best_first(np.fmax.reduce(self.table.above_chance, axis=-1))
         p = self.scores.place_of(pattern)
         order = best_first(
-            (self.ranked_by or self.scores).table(self.reading.among_words).score[..., p]
+            (self.ranked_by or self.scores).table(self.reading.words_only).score[..., p]
         )
         return order[~np.isnan(self.table.score[..., p].ravel()[order])]
 
@@ -290,13 +290,13 @@ class HeadScores:
         ranks = (
             bool(patterns) or top is not None or not self.has_labels or self.ranked_by is not None
         )
-        if self.of_input or not ranks:
+        if self.is_one_input or not ranks:
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             rows = pd.concat(parts, ignore_index=True)
         about: dict[str, Any] = {"split": self.ranked_by is not None}
-        if self.of_input:
+        if self.is_one_input:
             about = {"units": list(self.units), "sentence": list(self.sentence)}
             about |= {"not_measured": dict(self.not_measured), "notes": list(self.notes)}
             about["related"] = [list(pair) for pair in self.related]

@@ -5,13 +5,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnscan.results.terms import scipy
 
-LEVEL = 0.95  # how often an interval holds the value that all pairs of this kind would give
+CONFIDENCE = 0.95  # how often an interval holds the value that all pairs of this kind would give
 
 
 def half_width(se: ArrayLike, pairs: ArrayLike) -> NDArray[np.float64]:
     """Half the width of an estimate's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two pairs."""
     return np.asarray(
-        np.asarray(se, dtype=float) * scipy.special.stdtrit(_freedom(pairs), (1 + LEVEL) / 2)
+        np.asarray(se, dtype=float) * scipy.special.stdtrit(_freedom(pairs), (1 + CONFIDENCE) / 2)
     )
 
 

@@ -56,7 +56,7 @@ class Dependencies:
 Positions = Literal["kept", "shuffled"]
 Segments = Literal["kept", "swapped", "zeroed"]
 PredictionKind = Literal["words", "classes", "next-sentence", "vectors"]
-TOP = 5  # how many of the likeliest words are listed for each hidden token
+LIKELIEST = 5  # how many of the likeliest words are listed for each hidden token
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Change:
         object.__setattr__(self, "off", tuple(sorted(set(self.off))))
 
     @property
-    def of_model(self) -> bool:
+    def changes_model(self) -> bool:
         """Whether anything but hidden words is changed: what the model says before and after may then differ."""
         return bool(self.off) or (self.positions, self.segments) != ("kept", "kept")
 

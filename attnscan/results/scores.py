@@ -29,7 +29,7 @@ class ScoreTable:
     pairs: IntArray  # pairs that had any
     effective_pairs: FloatArray  # (Σn)² / Σn²: so many pairs, or blocks, with equally many queries would tell as much
     share: FloatArray  # for a pattern that is a part of a wider one: its part of that one's weight, on the same queries
-    itself: FloatArray  # a word's weight on itself as part of the score; 0 of patterns that this alone may follow
+    self_mass: FloatArray  # a word's weight on itself as part of the score; 0 of patterns that this alone may follow
     residual: FloatArray | None = None
     """What each pair, or block of many, adds to the error; None if not kept. Shape: [block, layer, head, pattern]."""
 
@@ -78,13 +78,13 @@ class Scores:
         hint = nearest(pattern, self.patterns, f"there are {', '.join(self.patterns)}")
         raise OptionError(f"heads were not scored for a pattern {pattern!r}", hint)
 
-    def table(self, among_words: bool) -> ScoreTable:
+    def table(self, words_only: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""
-        return self.words_only if among_words else self.every_key
+        return self.words_only if words_only else self.every_key
 
 
 def followed(
-    scored: Sequence[Scored], table: ScoreTable, threshold: float, *, among_words: bool
+    scored: Sequence[Scored], table: ScoreTable, threshold: float, *, words_only: bool
 ) -> IntArray:
     """The pattern that each head of a table follows, by its place; -1 for none: the one farthest above chance.
 
@@ -97,8 +97,8 @@ def followed(
     above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
     for p, pattern in enumerate(scored):
         if pattern.excludes_self:
-            above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
-        if among_words and pattern.id in RESTING:
+            above[..., p][table.self_mass[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
+        if words_only and pattern.id in RESTING:
             above[..., p] = -np.inf
     parts = {
         p: names.index(pattern.part_of)
@@ -125,14 +125,14 @@ WORD_CLASSES = tuple(
 )
 """Where a word's attention on words goes. `elsewhere` is the rest of the other sentence."""
 CLASSES = SPECIAL_CLASSES + WORD_CLASSES  # a key is of the first class that fits
-_COLUMNS = (*CLASSES, "frequent", "rare", "even", "same-keys")
+_CLASS_SUMS = (*CLASSES, "frequent", "rare", "even", "same-keys")
 """What is summed: also attention on frequent and on rare words, and what two rows have in common with it: an even one,
 and the mean row of the input's other words."""
-COLUMNS = len(_COLUMNS)
+N_CLASS_SUMS = len(_CLASS_SUMS)
 
-RESTS = 0.5  # a head with more of its attention than this on special tokens rests there
+RESTING_SHARE = 0.5  # a head with more of its attention than this on special tokens rests there
 RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
-STAYS = 0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
+STABLE_SHARE = 0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
@@ -162,7 +162,7 @@ _UNIONS = {
     "even": "even",
     "same-keys": "same-keys",
 }
-HABITS = {name: tuple(map(_COLUMNS.index, union.split())) for name, union in _UNIONS.items()}
+HABITS = {name: tuple(map(_CLASS_SUMS.index, union.split())) for name, union in _UNIONS.items()}
 """What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
 It has the name of a pattern where it means the same keys."""
 
@@ -188,7 +188,7 @@ class Numbers(NamedTuple):
     rank: int
 
 
-class Kind(NamedTuple):
+class HeadKind(NamedTuple):
     """A pattern or habit, the heads that have it, strongest first, and the average head's number."""
 
     name: str
@@ -203,11 +203,11 @@ class Labels:
     scores: Scores  # what the labels are of
     reading: AttentionView
     threshold: float = THRESHOLD  # how far above chance a label's pattern must be
-    statements: Habits | None = None  # the habits; None where they were not measured
-    stays: FloatArray | None = None
+    habits: Habits | None = None  # the habits; None where they were not measured
+    label_stability: FloatArray | None = None
     """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
     rests on too few units. None if that was not measured."""
-    drawn: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
+    resampled: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
     classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = (
         None  # of a `Profile`
@@ -221,13 +221,13 @@ class Labels:
     @property
     def table(self) -> ScoreTable:
         """The scores of the reading."""
-        return self.scores.table(self.reading.among_words)
+        return self.scores.table(self.reading.words_only)
 
     @cached_property
     def _pattern(self) -> NDArray[np.str_]:
         """The pattern that each head follows, or nothing."""
         place = followed(
-            self.scores.scored, self.table, self.threshold, among_words=self.reading.among_words
+            self.scores.scored, self.table, self.threshold, words_only=self.reading.words_only
         )
         return np.array([*self.scores.patterns, ""])[place]
 
@@ -239,7 +239,7 @@ class Labels:
     @cached_property
     def among_words(self) -> NDArray[np.str_]:
         """The pattern that each head follows, else its habit, else nothing."""
-        if (habits := self.statements) is None:
+        if (habits := self.habits) is None:
             return self._pattern
         return np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
 
@@ -261,19 +261,19 @@ class Labels:
     @property
     def label_stays(self) -> FloatArray:
         """The share of resamples in which each label stays; NaN where that was not measured."""
-        return np.full(self.grid.shape, np.nan) if self.stays is None else self.stays
+        return np.full(self.grid.shape, np.nan) if self.label_stability is None else self.label_stability
 
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels changed in more than 5 % of resamples, or rest on too little."""
-        sure = True if self.stays is None else self.stays >= STAYS
+        sure = True if self.label_stability is None else self.label_stability >= STABLE_SHARE
         return np.asarray(~np.broadcast_to(sure, self.grid.shape) & (self.label != ""))
 
     @cached_property
     def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
         """Of each habit and pattern every head's number, chance and the average head's; a pattern's where both are."""
         measured: dict[str, tuple[FloatArray, FloatArray, float]] = {}
-        if (habits := self.statements) is not None:
+        if (habits := self.habits) is not None:
             for p, name in enumerate(habits.names):
                 measured[name] = (
                     habits.share[..., p],
@@ -310,7 +310,7 @@ class Labels:
         return str(self._pattern[head.place]) or self.scores.patterns[int(above.round(6).argmax())]
 
     @cached_property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, HeadKind]:
         """The patterns and habits that some head has among words, by name, those of most heads first."""
         kinds = [self._kind(name, self.among_words == name) for name in self._measured]
         return {
@@ -320,16 +320,16 @@ class Labels:
         }
 
     @property
-    def resting(self) -> list[Kind]:
+    def resting(self) -> list[HeadKind]:
         """The heads that rest, by what they rest on, those that rest most first."""
         kinds = [self._kind(name, self._resting_place == name) for name in RESTING]
         return [kind for kind in kinds if kind.heads]
 
-    def _kind(self, name: str, has: NDArray[np.bool_]) -> Kind:
+    def _kind(self, name: str, has: NDArray[np.bool_]) -> HeadKind:
         share, _, average = self._measured.get(
             name, (np.full(self.grid.shape, np.nan), None, np.nan)
         )
-        return Kind(
+        return HeadKind(
             name,
             tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))),
             average,
@@ -355,5 +355,5 @@ def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:
     for name in RESTING[::-1]:
         if name in patterns:
             p = patterns.index(name)
-            place[table.score[..., p] > RESTS] = p  # false for NaN
+            place[table.score[..., p] > RESTING_SHARE] = p  # false for NaN
     return place

@@ -37,13 +37,13 @@ RULES = tuple(
 )
 """Fixed rules that heads are compared with: the word so many words before or behind, or the nearest of a part of speech
 on that side. Of equally good ones the first counts."""
-FEWEST, FEW = (
+MIN_SENTENCES, FEW_SENTENCES = (
     30,
     200,
 )  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
-LEVEL = 0.05
-LEAST_WEIGHT = 0.1  # among words, of a head that is stated
-LEAST_TIMES = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
+HOLM_LEVEL = 0.05
+MIN_WEIGHT = 0.1  # among words, of a head that is stated
+MIN_TIMES_EVEN = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
 USUAL_SENTENCES, MOST_SENTENCES = (
     8,
     50,
@@ -158,18 +158,18 @@ class Syntax:
     @property
     def holds(self) -> NDArray[np.bool_]:
         """Which gains are above 0 by Holm's test at 0.05."""
-        return np.asarray((self.p_holm < LEVEL) & (self.gain > 0))  # false for NaN
+        return np.asarray((self.p_holm < HOLM_LEVEL) & (self.gain > 0))  # false for NaN
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
         """Which rows are statements: gains that hold, with weight on the targets; punctuation makes none."""
         of_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
-        enough = (self.weight_among_words >= LEAST_WEIGHT) & (
-            self.weight >= LEAST_TIMES * self.chance
+        enough = (self.weight_among_words >= MIN_WEIGHT) & (
+            self.weight >= MIN_TIMES_EVEN * self.chance
         )
         return np.asarray(self.holds & enough & of_grammar)
 
-    def of_held(self, name: str) -> FloatArray:
+    def held_values(self, name: str) -> FloatArray:
         """What the second treebank says, in the rows of the first; NaN where it has no such row."""
         values = np.full(self.accuracy.shape, np.nan)
         for place, row in enumerate(self.rows):
@@ -236,7 +236,7 @@ class Syntax:
         first = {row: order[0] for row in range(len(self.rows)) if len(order := self.order(row))}
         return self._frame(np.array([*first], int), np.array([*first.values()], int))
 
-    def of_head(self, head: Head) -> pd.DataFrame:
+    def head_rows(self, head: Head) -> pd.DataFrame:
         """One row a relation and direction of which a head has a gain: those that state it first, then by gain."""
         rows = self.to_frame(heads=head).dropna(subset="gain")
         return rows.sort_values(["stated", "gain"], ascending=False, kind="stable")
@@ -262,11 +262,11 @@ class Syntax:
             for name in ("accuracy", "weight", "weight_among_words", "chance")
         }
         rule = self.rule.astype(object)
-        rule[self.met < FEWEST] = None
+        rule[self.met < MIN_SENTENCES] = None
         columns |= {"rule": rule[row], "rule_accuracy": self.rule_accuracy[row]}
         columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
         columns |= {
-            f"held_{name}": self.of_held(name)[place] for name in ("gain", "p_holm", "holds")
+            f"held_{name}": self.held_values(name)[place] for name in ("gain", "p_holm", "holds")
         }
         columns["stated"] = self.stated[place]
         by_head = [self.head_columns(head) for head in self.grid]

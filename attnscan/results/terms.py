@@ -61,11 +61,11 @@ N_CONTROL_SETS = (
 )
 SHUFFLES = 8  # how often the words' positions are shuffled
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")  # ways to see what an encoder loses
-OF_TARGETS = "target"  # the way to see what a model loses that writes a target
+TARGET_MEASURE = "target"  # the way to see what a model loses that writes a target
 QUERIES = 16  # words of an input whose attention is compared between heads
 MAX_DIVERGENCE = 0.1  # in nats: heads of one group are on average no farther apart than this
 MIN_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
-COLUMN = 3.3  # inches, as wide as a journal's column: the width of pictures
+PICTURE_WIDTH = 3.3  # inches, as wide as a journal's column: the width of pictures
 MIN_DIFFERENCE = 0.02  # the least difference between two models' scores that is said to survive, unless another is asked for
 
 
@@ -94,10 +94,10 @@ class AttentionKind(IntEnum):
     @property
     def word(self) -> AttentionName:
         """Its name in tables: `encoder`, `decoder` or `cross`; the only kind is called `encoder`, too."""
-        return _KINDS[self.letter]
+        return _ATTENTION_NAMES[self.letter]
 
 
-_KINDS: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
+_ATTENTION_NAMES: dict[str, AttentionName] = {"": "encoder", "e": "encoder", "d": "decoder", "c": "cross"}
 
 
 @dataclass(frozen=True, order=True, repr=False)
@@ -212,8 +212,8 @@ class Grid:
         """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
         selected: dict[Head, None] = {}
         for text, letter, layer, number in parse_heads(heads_written(heads)):
-            if letter and _KINDS[letter] != self.kind.word:
-                missing = f"{text}: this model has no {_KINDS[letter]} attention"
+            if letter and _ATTENTION_NAMES[letter] != self.kind.word:
+                missing = f"{text}: this model has no {_ATTENTION_NAMES[letter]} attention"
                 raise SelectionError(missing, f"name heads as {self[0].name}")
             for axis, n, valid in (
                 ("layer", layer, self.numbers),
@@ -269,7 +269,7 @@ def attention_named(heads: str, option: AttentionName | None = None) -> Attentio
     texts: dict[AttentionName, str] = {}
     for text, letter, layer, _ in parse_heads(heads or "all"):
         if layer is not None and (letter or option is None):
-            texts[_KINDS[letter]] = text
+            texts[_ATTENTION_NAMES[letter]] = text
     kinds = " and ".join(f"{text} is of {kind} attention" for kind, text in texts.items())
     if option is not None and texts.keys() - {option}:
         remedy = f"leave out --attention {option}, or name heads as {option[0]}1-0"
@@ -310,13 +310,13 @@ class AttentionView:
         return self.by == "carried"
 
     @property
-    def among_words(self) -> bool:
+    def words_only(self) -> bool:
         """Whether special tokens are removed, and rows renormalised over words."""
         return self.special == "out"
 
     def __str__(self) -> str:
         by = "by what heads carry" if self.carried else "by attention weight"
-        return f"{by}, {'among words' if self.among_words else 'with special tokens'}"
+        return f"{by}, {'among words' if self.words_only else 'with special tokens'}"
 
 
 IN_MEMORY = " (in memory)"  # the end of the name of a model that a program passed in, which no name can load

@@ -426,7 +426,7 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     scorer = RelationScorer(
         batch,
         [half(encoded.known_pair, options.seed) for encoded in inputs],
-        among=options.reading.among_words,
+        among=options.reading.words_only,
         subtypes=options.relations == "subtypes",
         causal=scanner.is_causal,
     )

@@ -493,7 +493,7 @@ def result_of_input(
             of_kind = {
                 name: values
                 for name, values in words.items()
-                if name.startswith(KEY_SETS[reading.among_words])
+                if name.startswith(KEY_SETS[reading.words_only])
             }
             sums = (
                 {} if classes is None else of_kind | classes.sums()

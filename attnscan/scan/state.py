@@ -225,7 +225,7 @@ class ScanState:
                 "choose what happens to long ones with --on-long",
             )
         signature = replace(self.signature, **self.seen.signature_fields)
-        return syntax_of(self.sums, signature, among=self.options.reading.among_words)
+        return syntax_of(self.sums, signature, among=self.options.reading.words_only)
 
     def ranking(self, predictive_sums: Sums | None = None) -> HeadScores:
         """Every head ranked, with the `predictive_sums` added.

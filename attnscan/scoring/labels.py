@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from attnscan.results.scores import (
     CLASSES,
-    COLUMNS,
+    N_CLASS_SUMS,
     HABITS,
     MOST_HEADS,
     RESAMPLINGS,
     SPECIAL_CLASSES,
-    STAYS,
+    STABLE_SHARE,
     WORD_CLASSES,
     FloatArray,
     Habits,
@@ -69,7 +69,7 @@ def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
     Shape: the second [column, habit].
     """
     names = [name for name in HABITS if special or name not in SPECIAL_HABITS]
-    members = np.zeros((COLUMNS, len(names)))
+    members = np.zeros((N_CLASS_SUMS, len(names)))
     for place, name in enumerate(names):
         members[list(HABITS[name]), place] = 1
     return tuple(names), members
@@ -211,7 +211,7 @@ def _table(sums: SumsByName) -> ScoreTable:
         score=means.score,
         chance=means.chance,
         share=means.share,
-        itself=means.self_mass,
+        self_mass=means.self_mass,
         se=error(residual),
         n=n.sum(0).astype(np.int64),
         pairs=sums["pairs"].sum(0).astype(np.int64),
@@ -250,7 +250,7 @@ def _resampled_table(table: ScoreTable, sums: SumsByName, times: FloatArray) -> 
         score=means.score,
         chance=means.chance,
         share=means.share,
-        itself=means.self_mass,
+        self_mass=means.self_mass,
     )
 
 
@@ -270,23 +270,23 @@ def labels_of(
     """
     resampled = "pairs" if by_pair else "words"
     if not sums or scores.entropy.size > MOST_HEADS:
-        return Labels(scores, reading, threshold, drawn=resampled)
+        return Labels(scores, reading, threshold, resampled=resampled)
     rules = _LabelRules(scores, reading, threshold)
-    names, members = habits_of(special=not reading.among_words)
+    names, members = habits_of(special=not reading.words_only)
     habit_sums = HabitSums(
         names=names,
         mass=sums["on"] @ members,
         uniform_mass=sums["even"] @ members,
         words=sums["n"],
     )
-    pattern_sums = _pattern_sums(sums, KEY_SETS[reading.among_words])
+    pattern_sums = _pattern_sums(sums, KEY_SETS[reading.words_only])
     shares = habit_sums.shares()
     qualify = above_margin(shares, names)
     if by_pair:
         qualify &= significant(habit_sums, shares)
     habit = best_habit(shares, qualify)
     held, unchanged = _count_resamples(rules, habit_sums, pattern_sums, habit, seed)
-    habit = np.where(held >= STAYS * RESAMPLINGS, habit, -1)
+    habit = np.where(held >= STABLE_SHARE * RESAMPLINGS, habit, -1)
     code = rules.codes(rules.table, habit)
     label_stability = np.where(
         _is_testable(code, pattern_sums["n"]), unchanged / RESAMPLINGS, np.nan
@@ -295,15 +295,15 @@ def labels_of(
         scores=scores,
         reading=reading,
         threshold=threshold,
-        statements=Habits(
+        habits=Habits(
             names=names,
             share=shares.share,
             chance=shares.chance,
             average=shares.average[0, 0],
             winner=habit,
         ),
-        stays=label_stability,
-        drawn=resampled,
+        label_stability=label_stability,
+        resampled=resampled,
         units=len(habit_sums.mass),
         classes=class_shares(sums, scores, reading, by_pair=by_pair),
     )
@@ -319,7 +319,7 @@ class _LabelRules(NamedTuple):
     @property
     def table(self) -> ScoreTable:
         """The scores of the reading."""
-        return self.scores.table(self.reading.among_words)
+        return self.scores.table(self.reading.words_only)
 
     def codes(self, table: ScoreTable, habits: IntArray) -> IntArray:
         """What each head does, as a number: a pattern's place, a habit's behind these, or -1.
@@ -327,7 +327,7 @@ class _LabelRules(NamedTuple):
         It rests, else follows a pattern, else has a habit. Shape: [..., layer, head].
         """
         scored = self.scores.scored
-        pattern = followed(scored, table, self.threshold, among_words=self.reading.among_words)
+        pattern = followed(scored, table, self.threshold, words_only=self.reading.words_only)
         habit_code = np.where(habits >= 0, len(scored) + habits, -1)
         code = np.where(pattern >= 0, pattern, habit_code)
         resting_place = resting_on(table, self.scores.patterns)
@@ -391,7 +391,7 @@ def class_shares(
     There are no errors of one input's words. Patterns of one's own have their scores, beside the
     classes.
     """
-    table = scores.table(reading.among_words)
+    table = scores.table(reading.words_only)
     words = slice(len(SPECIAL_CLASSES), len(CLASSES))
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
     parts = (

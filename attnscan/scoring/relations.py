@@ -23,7 +23,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import (
     DEPENDENT,
     FARTHEST,
-    FEWEST,
+    MIN_SENTENCES,
     HEAD,
     NOT_ALL,
     PARTS_OF_SPEECH,
@@ -97,7 +97,7 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     (linked,), ((links, neighbours),) = totals["linked"], totals["links"]
 
     def hide_rare(values: FloatArray) -> FloatArray:
-        return np.where(met < FEWEST, np.nan, values)
+        return np.where(met < MIN_SENTENCES, np.nan, values)
 
     gain, se = hide_rare(ratio(beyond, n)), hide_rare(error(residuals(beyond, n)))
     clusters = np.broadcast_to((n > 0).sum(0), gain.shape)

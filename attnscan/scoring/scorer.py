@@ -361,7 +361,7 @@ def pair_sums(
     """Each pair's sums for scores and, if `labelled` by a reading, for habits; `observers` see the run, too."""
     scorers: list[Scorer | ClassScorer] = [Scorer(targets)]
     if labelled is not None:
-        scorers.append(ClassScorer(targets.units, special=not labelled.among_words))
+        scorers.append(ClassScorer(targets.units, special=not labelled.words_only))
     consumers = *scorers, *observers
 
     def show(block: AttentionBlock) -> None:

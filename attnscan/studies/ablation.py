@@ -136,10 +136,10 @@ def requested_sets(
     scores, sets, among_words = (
         finish_scan(scanner, state, "labels: ").scores,
         [],
-        options.reading.among_words,
+        options.reading.words_only,
     )
     table, patterns = scores.table(among_words), [*scores.patterns, ""]
-    follows = followed(scores.scored, table, options.threshold, among_words=among_words).ravel()
+    follows = followed(scores.scored, table, options.threshold, words_only=among_words).ravel()
     labels, rests = np.array(patterns)[follows], resting_on(table, scores.patterns).ravel()
     for pattern in (
         candidate.id

@@ -110,7 +110,7 @@ def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str,
     )
     sums = scanner.score([encoded], scanner.word_dependencies([encoded]), [keeper])
     attention = keeper.attention(encoded).in_words(encoded.units)
-    return attention.among_words if reading.among_words else attention, columns_of(sums, reading)
+    return attention.without_special_tokens if reading.words_only else attention, columns_of(sums, reading)
 
 
 def _cells(attention: Attention, shares: FloatArray) -> pd.DataFrame:

@@ -181,7 +181,7 @@ class RowKeeper:
         self, inputs: Sequence[EncodedInput], most: int, seed: int, reading: AttentionView
     ) -> None:
         """At most so many words ask, drawn by the input and the seed; among words, rows are renormalised over these."""
-        self._among_words = reading.among_words
+        self._among_words = reading.words_only
         self.queries, self._keys = list[list[int]](), list[Tensor]()  # of each input, by token
         self._kept: list[dict[tuple[int, int], Tensor]] = [{} for _ in inputs]
         for encoded in inputs:

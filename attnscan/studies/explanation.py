@@ -64,7 +64,7 @@ def explain(
         not_available["neurons"] = "this architecture shows no queries and keys"
     names = (
         *(scored.id for scored in options.patterns),
-        *habits_of(special=not options.reading.among_words)[0],
+        *habits_of(special=not options.reading.words_only)[0],
     )
     labels = labels or labels_from_sums(sums["pairs"].sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
@@ -141,7 +141,7 @@ def columns_of(sums: SumsByName, reading: AttentionView) -> dict[str, FloatArray
 
     Shape: each [pair, layer, head, pattern or habit]; `pairs` is 1 where any word counts.
     """
-    kind, (_, members) = KEY_SETS[reading.among_words], habits_of(special=not reading.among_words)
+    kind, (_, members) = KEY_SETS[reading.words_only], habits_of(special=not reading.words_only)
     habits = {
         "weight": sums["on"] @ members,
         "n": sums["n"] * members.any(0),

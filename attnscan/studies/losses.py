@@ -14,13 +14,13 @@ from attnscan.model.loading import LoadedModel, task_head
 from attnscan.model.running import restrict_task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import MEASURES, OF_TARGETS, AttentionKind
+from attnscan.results.terms import MEASURES, TARGET_MEASURE, AttentionKind
 from attnscan.scan.pair_scan import draw_numbers
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES
 QUANTITIES = {
     MASKED: (Quantity(MASKED, "nats a word"),),
-    OF_TARGETS: (Quantity(OF_TARGETS, "nats a token"),),
+    TARGET_MEASURE: (Quantity(TARGET_MEASURE, "nats a token"),),
     NEXT: (Quantity(NEXT, "accuracy", larger_is_better=True),),
     CLASSES: (
         Quantity(CLASSES, "nats of KL"),
@@ -67,7 +67,7 @@ class Loss:
             return self._mixed(inputs)
         ways = {
             MASKED: self._hidden,
-            OF_TARGETS: self._targets,
+            TARGET_MEASURE: self._targets,
             CLASSES: self._labelled,
             VECTOR: self._vector,
         }
@@ -185,7 +185,7 @@ def losses_of(
     """The losses of these names; where one is not available, why not. `labelled` may be filled later."""
     losses: dict[str, Loss | str] = {}
     for name in names:
-        whole = loaded.model if name in (OF_TARGETS, VECTOR) else task_head(loaded, name)  # type: ignore[arg-type]
+        whole = loaded.model if name in (TARGET_MEASURE, VECTOR) else task_head(loaded, name)  # type: ignore[arg-type]
         encoder = getattr(whole, "base_model", None) if name in (NEXT, CLASSES) else loaded.model
         losses[name] = (
             whole if isinstance(whole, str) else Loss(name, whole, encoder, loaded, seed, labelled)
@@ -201,14 +201,14 @@ def measures_of(
     Raises: ModelError if the checkpoint lacks the head for one that is wanted.
     """
     writes = kind is not AttentionKind.ONLY
-    if unfit := next((name for name in wanted if (name == OF_TARGETS) != writes), None):
+    if unfit := next((name for name in wanted if (name == TARGET_MEASURE) != writes), None):
         reason = (
             f"{kind.word} attention is measured by target"
             if writes
             else "it is for decoder and cross attention"
         )
         raise ModelError(f"{unfit} cannot be measured: {reason}", "leave --measure out")
-    losses = losses_of(loaded, [OF_TARGETS] if writes else wanted or MEASURES[:-1], seed, labelled)
+    losses = losses_of(loaded, [TARGET_MEASURE] if writes else wanted or MEASURES[:-1], seed, labelled)
     available = [loss for loss in losses.values() if isinstance(loss, Loss)]
     if wanted and len(available) < len(losses):
         name, reason = next(

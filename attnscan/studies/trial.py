@@ -16,7 +16,7 @@ from attnscan.model.tap import AttentionTap
 from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores
-from attnscan.results.predictions import TOP, Change, HiddenToken, Prediction, PredictionKind
+from attnscan.results.predictions import LIKELIEST, Change, HiddenToken, Prediction, PredictionKind
 from attnscan.scan.scanner import InputReading, Scanner
 from attnscan.studies.interventions import (
     ModelInputs,
@@ -108,7 +108,7 @@ class Trials:
             inputs, restore(reading.take), partial(_switch_off, change) if change.off else None
         )
         result, notes = reading.result(), change.notes(written.tokens, scanner.options.seed)
-        if scanner.measure is not None and change.of_model:
+        if scanner.measure is not None and change.changes_model:
             notes += ("predictive words are those of the unchanged model",)
         result = replace(result, notes=(*notes, *result.notes))
         return Trial(
@@ -150,13 +150,13 @@ class Trials:
             return Prediction(
                 kind, why_none="give a second sentence to see whether it follows the first"
             )
-        if kind == "vectors" and not change.of_model:
+        if kind == "vectors" and not change.changes_model:
             return Prediction(
                 kind,
                 why_none="switch heads off, or change positions or segments, to see what moves",
             )
         before = self._answer(kind, inputs, Change(hidden=change.hidden), order)
-        after = self._answer(kind, inputs, change, order) if change.of_model else before
+        after = self._answer(kind, inputs, change, order) if change.changes_model else before
         if kind == "vectors":
             turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
             return Prediction(
@@ -203,7 +203,7 @@ class Trials:
         return answer
 
     def _likeliest(self, probabilities: Tensor) -> tuple[tuple[str, float], ...]:
-        top, ids = probabilities.topk(min(TOP, len(probabilities)))
+        top, ids = probabilities.topk(min(LIKELIEST, len(probabilities)))
         return tuple(
             zip(
                 token_texts(self._scanner.loaded.tokenizer, ids.tolist()), top.tolist(), strict=True

@@ -6,7 +6,7 @@ import numpy as np
 
 from attnscan.results.card import Card
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import RESAMPLINGS, Kind, Labels
+from attnscan.results.scores import RESAMPLINGS, HeadKind, Labels
 from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.text import counted, plain
 from attnscan.views.palette import GROUPS, style_of, words
@@ -19,7 +19,7 @@ def of_attention(grid: Grid) -> str:
     return f" of {grid.kind.word} attention" if grid.kind.letter else ""
 
 
-def kinds_of(labels: Labels) -> list[tuple[str, Kind]]:
+def kinds_of(labels: Labels) -> list[tuple[str, HeadKind]]:
     """The group of each kind that some head has, and the kind; by groups, most heads first, special tokens last.
 
     Where these are keys, heads that look at them most are a kind, whether or not they rest.
@@ -44,12 +44,12 @@ def summary(result: HeadScores) -> str:
         int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests)
     )
     text = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
-    if labels.statements is None:
+    if labels.habits is None:
         text += f"and {none} {_verb(none, 'follow')} none."
     else:
         habit = heads - follow - none
         by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (
-            labels.drawn == "pairs"
+            labels.resampled == "pairs"
         )
         text += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none{by_pairs}."
     if resting:
@@ -84,9 +84,9 @@ def statement(labels: Labels, head: Head) -> str:
     """What a head does with its numbers; of one that does nothing, by how many pairs that was looked for."""
     if name := str(labels.among_words[head.place]):
         return _numbers(labels, name, head)
-    if labels.statements is None:
+    if labels.habits is None:
         return "follows no pattern"
-    return f"no distinct habit that {counted(labels.units, labels.drawn[:-1])} could show"
+    return f"no distinct habit that {counted(labels.units, labels.resampled[:-1])} could show"
 
 
 def _numbers(labels: Labels, name: str, head: Head) -> str:
@@ -101,17 +101,17 @@ def _numbers(labels: Labels, name: str, head: Head) -> str:
 def how_sure(labels: Labels, head: Head) -> str:
     """A head's label, and in how many resamples it stays; empty where it has none, or nothing was resampled."""
     label = str(labels.label[head.place])
-    if not label or labels.stays is None:
+    if not label or labels.label_stability is None:
         return ""
-    if np.isnan(stays := float(labels.stays[head.place])):
-        return f"Label {label}: too few {labels.drawn} to tell whether it stays."
-    resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {labels.drawn}"
+    if np.isnan(stays := float(labels.label_stability[head.place])):
+        return f"Label {label}: too few {labels.resampled} to tell whether it stays."
+    resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {labels.resampled}"
     return f"Label {label}: the same in {100 * stays:.0f} % of {resamples}."
 
 
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
-    return f"the label changed in more than 5 % of bootstrap resamples of the {labels.drawn}, or they are too few"
+    return f"the label changed in more than 5 % of bootstrap resamples of the {labels.resampled}, or they are too few"
 
 
 def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
@@ -133,7 +133,7 @@ def why_unscored(result: HeadScores, pattern: str) -> str:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
         return "switched off"
-    return f"no word of {'this input' if result.of_input else 'these pairs'} is eligible"
+    return f"no word of {'this input' if result.is_one_input else 'these pairs'} is eligible"
 
 
 def none_does(result: HeadScores, pattern: str, threshold: float) -> str:

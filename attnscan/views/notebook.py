@@ -19,7 +19,7 @@ _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 def heads_html(result: HeadScores) -> str:
     """What every head does, or the best heads of each pattern; of one input, the page below if attention was kept."""
     screen: RenderableType
-    if result.of_input:
+    if result.is_one_input:
         screen = Group(
             first_screen(result, _WIDTH), *(Text(note, style="dim") for note in result.notes)
         )

@@ -27,8 +27,8 @@ from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.heads import HeadScores, Profile
-from attnscan.results.syntax import FEW, Syntax
-from attnscan.results.terms import COLUMN, AttentionKind, Grid, Heads, Picture
+from attnscan.results.syntax import FEW_SENTENCES, Syntax
+from attnscan.results.terms import PICTURE_WIDTH, AttentionKind, Grid, Heads, Picture
 from attnscan.text import counted, plain
 from attnscan.views import palette
 from attnscan.views.behaviour import kinds_of, of_attention, why_unscored, why_unsure
@@ -63,7 +63,7 @@ def picture(
     result: Drawable,
     kind: Kind | None = None,
     format: Picture = "svg",
-    width: float = COLUMN,
+    width: float = PICTURE_WIDTH,
     **options: Any,
 ) -> bytes:
     """Draw what `attnscan.plot` says, as a file's content: the same bytes for the same result.
@@ -155,7 +155,7 @@ def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
     """The share of words' attention that every head gives to each class of keys."""
     profile = result if isinstance(result, Profile) else result.profile
     reading = profile.signature.reading
-    of_all = " Start, middle, end: special tokens, of all attention." if reading.among_words else ""
+    of_all = " Start, middle, end: special tokens, of all attention." if reading.words_only else ""
     caption = f"Where words' attention goes{of_attention(profile.grid)}, {reading}.{of_all}"
     return _draw_grids(
         profile.classes, profile.share, profile.grid, width, "share of attention", caption
@@ -418,8 +418,8 @@ def draw_syntax(result: Syntax, width: float) -> Figure:
     legend = {text: colors[mark] for mark, text in entries.items() if mark in colors}
     caption = f"Map: what heads follow in {counted(result.sentences, 'sentence')}, {result.signature.reading}."
     caution = (
-        f"Below {FEW} sentences, results may not hold in other texts."
-        if result.sentences < FEW
+        f"Below {FEW_SENTENCES} sentences, results may not hold in other texts."
+        if result.sentences < FEW_SENTENCES
         else ""
     )
     return _draw_letters(
@@ -454,7 +454,7 @@ def _titles(result: HeadScores) -> list[str]:
 
 def _reading_of(result: HeadScores) -> str:
     without = (
-        " Special tokens are removed, and rows renormalised." if result.reading.among_words else ""
+        " Special tokens are removed, and rows renormalised." if result.reading.words_only else ""
     )
     return f"Scores{of_attention(result.grid)} {result.reading}.{without}"
 

@@ -485,7 +485,7 @@ def test_the_card_of_a_head_follows_the_reading(
         choose(page, "by", reading[0])
         choose(page, "special", reading[1])
         expect(facts.locator("h2 span")).to_have_text(does[reading])
-        label, stays = labels[reading].label[place], labels[reading].stays[place]
+        label, stays = labels[reading].label[place], labels[reading].label_stability[place]
         if label and not np.isnan(stays):
             expect(facts).to_contain_text(
                 f"label {label}: the same in {round(100 * stays, 1):g} % of bootstrap"
@@ -608,7 +608,7 @@ def test_the_page_of_many_pairs_has_a_map_and_heads_with_intervals_and_profiles(
         True,
         False,
     }  # none where the interval reaches chance
-    stays = f"{round(100 * labels.stays[1, 9], 1):g} % of bootstrap resamples"
+    stays = f"{round(100 * labels.label_stability[1, 9], 1):g} % of bootstrap resamples"
     expect(cards).to_contain_text(f"label {labels.label[1, 9]}: the same in {stays}")
     place = (1, 9, profile.classes.index("previous"))
     share, half = (

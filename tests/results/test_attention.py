@@ -33,7 +33,7 @@ def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
     for whole, piece in (
         (attention, part),
         (attention.carried, part.carried),
-        (attention.carried.among_words, part.carried.among_words),
+        (attention.carried.without_special_tokens, part.carried.without_special_tokens),
     ):
         for head in HEADS:
             assert_array_equal(piece.rows_of(head, [7, 2]), whole.weights[head.place][[7, 2]])
@@ -76,7 +76,7 @@ def test_what_is_kept_of_a_part_is_that_part(
             result = variant.classify(ARTICLE, keep=selection)
             kept = result.kept_attention()
             assert (
-                (result.labels.statements is None)
+                (result.labels.habits is None)
                 == (result.labels.classes is None)
                 == (heads is not None)
             )

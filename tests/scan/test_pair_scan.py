@@ -277,7 +277,7 @@ def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
         and labels.rests.any()
     )
     assert labels.among_words[labels.follows].tolist() == alone.among_words[alone.follows].tolist()
-    assert labels.stays is not None and np.isnan(labels.stays).all()
+    assert labels.label_stability is not None and np.isnan(labels.label_stability).all()
 
 
 TEXTS = [(pair.a, pair.b) for pair in PAIRS]
@@ -296,7 +296,7 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> Non
         for column, means in (
             ("score", kind.score),
             ("chance", kind.chance),
-            ("self", kind.itself),
+            ("self", kind.self_mass),
         ):
             parts = table[["pattern", "layer", "head"]].assign(
                 n=numbers[f"{prefix}n"], sum=numbers[f"{prefix}{column}"] * numbers[f"{prefix}n"]

@@ -154,8 +154,8 @@ def test_a_state_takes_more_treebanks(
 
 def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syntax) -> None:
     both = attnscan.syntax(planted, held=planted, model=toy)
-    assert both.held is not None and (both.of_held("holds") == both.holds).all()
-    assert_allclose(both.of_held("gain"), result.gain)
+    assert both.held is not None and (both.held_values("holds") == both.holds).all()
+    assert_allclose(both.held_values("gain"), result.gain)
     frame = both.to_frame("det")
     assert_allclose(frame["held_gain"], frame["gain"])
     assert frame["held_holds"].tolist() == frame["holds"].tolist() and frame["holds"].any()

@@ -15,7 +15,7 @@ from support.hypothesis_draws import draws
 from support.reference_scores import Written
 
 from attnscan.inputs.batch import WholeWords, collate
-from attnscan.results.scores import CLASSES, COLUMNS
+from attnscan.results.scores import CLASSES, N_CLASS_SUMS
 from attnscan.scoring.blocks import SumsByName
 from attnscan.scoring.scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
@@ -30,7 +30,7 @@ a     S O O O U M I N 2 E
 cat   S O X O U M P I N E
 ran   S O O O U M p P I E
 """
-FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), COLUMNS)
+FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), N_CLASS_SUMS)
 LETTERS = dict(zip("SMEI=XNP2pU48><O", CLASSES, strict=True))
 VOCABULARY = WholeWords(
     {
@@ -115,7 +115,7 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
     )
     weights = (lengths / lengths.sum(-1, keepdim=True))[:, :, None].expand(-1, -1, 10, -1)
     sums = _scored([TOY], [weights], special=special, by_query=by_query, norms=[lengths])
-    linear = [column for column in range(COLUMNS) if column not in (EVEN, SAME_KEYS)]
+    linear = [column for column in range(N_CLASS_SUMS) if column not in (EVEN, SAME_KEYS)]
     assert_allclose(sums["on"][..., linear], sums["even"][..., linear], atol=1e-5)
     assert not sums["even"][..., [EVEN, SAME_KEYS]].any() and sums["even"].std(2).max() > 0.01
     assert_allclose(sums["special"], sums["even_special"], atol=1e-5)
@@ -148,8 +148,8 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
     )
     rows = {}
     on, even, to_special, even_special = (
-        np.zeros(COLUMNS),
-        np.zeros(COLUMNS),
+        np.zeros(N_CLASS_SUMS),
+        np.zeros(N_CLASS_SUMS),
         np.zeros(3),
         np.zeros(3),
     )

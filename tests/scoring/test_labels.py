@@ -9,7 +9,7 @@ from truth_of_labels import Means, Unit, add_up
 
 from attnscan.results.scores import (
     CLASSES,
-    COLUMNS,
+    N_CLASS_SUMS,
     HABITS,
     RESAMPLINGS,
     SPECIAL_CLASSES,
@@ -42,7 +42,7 @@ def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns:
     count = len(words)
     rng, words = np.random.default_rng(count), words + np.zeros((count, *GRID, 1))
     special = rng.normal(0.2, 0.05, (count, *GRID, 3)).clip(0, 1)
-    sums = {"on": on * words, "even": even * np.ones(COLUMNS) * words, "n": words}
+    sums = {"on": on * words, "even": even * np.ones(N_CLASS_SUMS) * words, "n": words}
     sums |= {
         "special": special * words,
         "even_special": np.full((count, *GRID, 3), 0.1) * words,
@@ -71,7 +71,7 @@ def _pairs(count: int) -> Sums:
         "chance": 0.1 * n,
         **parts,
     }
-    on = rng.normal(0.06, 0.01, (count, *GRID, COLUMNS)).clip(0, 1)
+    on = rng.normal(0.06, 0.01, (count, *GRID, N_CLASS_SUMS)).clip(0, 1)
     on[:, 0, 0, CLASSES.index("punctuation")] += rng.normal(0.22, 0.2, count).clip(
         0
     )  # about the margin
@@ -113,14 +113,14 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     )  # there is something to be wrong about
     error = np.sqrt(expected * (1 - expected) * (1 / 300 + 1 / RESAMPLINGS))
     assert (
-        found.stays is not None
-        and (np.abs(found.stays - expected)[known] <= 4 * error[known] + 0.005).all()
+        found.label_stability is not None
+        and (np.abs(found.label_stability - expected)[known] <= 4 * error[known] + 0.005).all()
     )
 
 
 def test_too_few_pairs_do_not_tell() -> None:
     labels = _labels(_pairs(4))
-    assert labels.stays is not None and np.isnan(labels.stays).all()
+    assert labels.label_stability is not None and np.isnan(labels.label_stability).all()
     assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
 
 
@@ -129,7 +129,7 @@ def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(
 ) -> None:
     monkeypatch.setattr(module, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
-    assert labels.stays is None and not labels.unsure.any() and labels.follows.any()
+    assert labels.label_stability is None and not labels.unsure.any() and labels.follows.any()
 
 
 @pytest.mark.parametrize(("count", "by_pair"), [(30, True), (1, True), (12, False)])
@@ -174,7 +174,7 @@ def _planned(
             share[:, *head, CLASSES.index(name)] = value
         rows[:, *head] = [planned.get("even", 0.3), planned.get("same-keys", 0.3)]
     share = np.abs(share + rng.normal(0, noise, share.shape))
-    on, even = np.zeros((count, *GRID, COLUMNS)), np.zeros(COLUMNS)
+    on, even = np.zeros((count, *GRID, N_CLASS_SUMS)), np.zeros(N_CLASS_SUMS)
     on[..., : len(CLASSES)] = share / share.sum(-1, keepdims=True)
     on[..., [*HABITS["even"], *HABITS["same-keys"]]] = rows
     even[: len(CLASSES)] = 1 / len(CLASSES)
@@ -224,8 +224,8 @@ def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     assert (
         labels.label[0, 0]
         and labels.unsure[0, 0]
-        and labels.stays is not None
-        and 0 < labels.stays[0, 0] < 0.95
+        and labels.label_stability is not None
+        and 0 < labels.label_stability[0, 0] < 0.95
     )
 
 
@@ -241,7 +241,7 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
         (2, 0): {"earlier": 0.9},
     }
     sums = _planned(plan, 12, 0.05)
-    result = _habits(sums).statements
+    result = _habits(sums).habits
     assert result is not None
     names, members = habits_of(special=True)
     words = sums["n"][:, 0, 0, 0]
@@ -263,8 +263,8 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     labels = _habits(sums)
     others = np.ones(GRID, dtype=bool)
     others[2, 3] = False
-    assert labels.statements is not None
-    assert_allclose(labels.statements.average, labels.statements.share[others].mean(0))
+    assert labels.habits is not None
+    assert_allclose(labels.habits.average, labels.habits.share[others].mean(0))
     assert labels.label[2, 3] == "" and labels.label[0, 1] == "next-word"
 
 

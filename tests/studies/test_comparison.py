@@ -144,9 +144,9 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
         )
         without = compare(one.replace(relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
-    for labels in found.of_models:
+    for labels in found.model_labels:
         assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
-    assert (without.of_models[0].scores.every_key.n[..., p] == 0).all()
+    assert (without.model_labels[0].scores.every_key.n[..., p] == 0).all()
     ours, theirs = found.differences, exchanged.differences
     assert_allclose(ours["difference"], with_one.differences["difference"])
     assert_allclose(theirs["difference"], -ours["difference"])
@@ -207,7 +207,7 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(
         with pytest.raises(TooLongError, match="here: the input is"):
             compare(one, other.with_options(on_long="error"), _read([long]))
     whole = _compared(before, after)
-    assert found.of_models[0].scores.every_key.pairs.max() == len(PAIRS) and [
+    assert found.model_labels[0].scores.every_key.pairs.max() == len(PAIRS) and [
         signature.pairs_skipped for signature in found.signatures
     ] == [1, 1]
     assert_allclose(found.differences["difference"], whole.differences["difference"], atol=1e-9)

@@ -110,7 +110,7 @@ def check_head(
             chance = by_chance[pattern].mean() if even else score.mean("chance")
             theirs = [score.mean(), chance, score.se, score.n, score.pairs]
             if pattern == "identical":  # how much of it is the word itself
-                ours = [*ours, scored.itself[place]]
+                ours = [*ours, scored.self_mass[place]]
                 theirs = [*theirs, score.mean("itself")]
             elif pattern == "cross-sentence":
                 ours = [*ours, scored.share[place]]

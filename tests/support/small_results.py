@@ -82,7 +82,7 @@ def labels_of(
 
 def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> HeadScores:
     """One input by weight among words, of heads of one layer that follow patterns or nothing."""
-    labels = Labels(scores_of(above, share, itself), USUAL, drawn="words")
+    labels = Labels(scores_of(above, share, itself), USUAL, resampled="words")
     return HeadScores(
         SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,)
     )
@@ -143,6 +143,6 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
         names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads)
     )
     labels = Labels(
-        scores, USUAL, statements=statements, stays=np.full((layers, heads), 0.5), units=9
+        scores, USUAL, habits=statements, label_stability=np.full((layers, heads), 0.5), units=9
     )
     return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {USUAL: labels})

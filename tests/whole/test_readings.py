@@ -276,7 +276,7 @@ def test_a_comparison_and_a_ranking_have_the_scores_among_words(options: dict[st
         options["model"], options["model"], PAIRS, related=False, special="out"
     )
     places = [ranking.scores.patterns.index(name) for name in compared.patterns]
-    for labels in compared.of_models:
+    for labels in compared.model_labels:
         assert_allclose(labels.table.score, words[..., places])
 
 
@@ -290,11 +290,11 @@ def test_labels_and_states_are_of_the_reading(
     many = attnscan.heads(PAIRS, state=state, **options)
     for result in (one, many):
         assert result.reading == result.labels.reading == AttentionView(by, special)
-        assert ("delimiter" in result.labels.statements.names) is (special == "in")
+        assert ("delimiter" in result.labels.habits.names) is (special == "in")
         assert (result.to_frame()["label"] == result.label.ravel()).all()
     parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
-    whole = attnscan.finish(parts[0] + parts[1]).labels.statements
-    assert_allclose(whole.share, many.labels.statements.share, atol=1e-9)
+    whole = attnscan.finish(parts[0] + parts[1]).labels.habits
+    assert_allclose(whole.share, many.labels.habits.share, atol=1e-9)
     for name, value, other in (("by", by, "carried"), ("special", special, "in")):
         if value != other:
             with pytest.raises(StateError, match=f"its {name} is {value}, and here it is {other}"):
@@ -308,8 +308,8 @@ def test_statements_by_weight_are_those_of_saved_weights(
     found = attnscan.classify(
         LONG, SHORT, by="weight", save_weights=file, predictive="off", **options
     )
-    ours = found.labels.statements
-    theirs = attnscan.classify(weights=file).labels.statements
+    ours = found.labels.habits
+    theirs = attnscan.classify(weights=file).labels.habits
     frequent = [
         ours.names.index(name) for name in ("frequent-words", "rare-words")
     ]  # a file has no model

@@ -134,9 +134,9 @@ def test_planted_heads_have_their_habits(habitual: Path, pairs: str) -> None:
     of_one = attnscan.classify(*sentences, model=str(habitual), predictive="off").labels
     one_input = {**STATED, (2, 2): "frequent-words"}  # which the first two words of this input are
     for labels, expected in ((of_pairs, STATED), (of_one, one_input)):
-        names = (*labels.statements.names, "")
-        assert {head: names[labels.statements.winner[head]] for head in STATED} == expected
-    statements = of_pairs.statements
+        names = (*labels.habits.names, "")
+        assert {head: names[labels.habits.winner[head]] for head in STATED} == expected
+    statements = of_pairs.habits
     assert all(
         statements.share[(*head, statements.names.index(name))] > 0.6
         for head, name in STATED.items()

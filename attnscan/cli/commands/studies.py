@@ -111,7 +111,7 @@ def compare(
     output.write(
         lambda: result.to_frame(names, heads, top),
         lambda width: comparison_view(result, names, width, heads, top),
-        above=input_lines(context.params, int(result.of_models[0].scores.every_key.pairs.max())),
+        above=input_lines(context.params, int(result.model_labels[0].scores.every_key.pairs.max())),
         draw=o.drawing(result, names),
     )
 

@@ -11,7 +11,7 @@ import typer
 import attnscan
 from attnscan.cli import options as o
 from attnscan.cli.output import input_lines, next_command, output_of, running, say
-from attnscan.results.files import of_kinds
+from attnscan.results.files import join_kinds
 from attnscan.scoring.patterns import is_own
 from attnscan.text import counted
 
@@ -74,7 +74,7 @@ def classify(
         next_command(params, "show" if params["weights"] else "head", *best) if best else []
     )
     output.write(
-        lambda: of_kinds(list(map(frame, results))), view, above=above, suggestion=suggestion
+        lambda: join_kinds(list(map(frame, results))), view, above=above, suggestion=suggestion
     )
 
 
@@ -138,7 +138,7 @@ def heads(
     else:
         best_heads = [head.name for _, kind in kinds_of(first.labels) for head in kind.heads]
     suggestion = next_command(params, "head", best_heads[0]) if best_heads else []
-    output.write(lambda: of_kinds(list(map(frame, results))), view, suggestion=suggestion)
+    output.write(lambda: join_kinds(list(map(frame, results))), view, suggestion=suggestion)
 
 
 def _notes(result: HeadScores) -> Iterator[str]:

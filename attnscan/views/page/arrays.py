@@ -64,7 +64,7 @@ def pack_thumbnails(
             numbers, columns = weights[:, rows], keys
             if reading.carried and attention.norms is not None:
                 numbers = carried_shares(numbers, attention.norms[layer])
-            if reading.among_words:
+            if reading.words_only:
                 numbers, columns = (
                     _among_words(numbers, is_word)[:, is_word[queries]],
                     keys[is_word[keys]],

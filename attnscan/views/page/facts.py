@@ -42,7 +42,7 @@ def strongest_first(result: HeadScores) -> list[Head]:
     heads = [result.grid[number] for number in dict.fromkeys([*ranked, *range(len(result.grid))])]
     return (
         heads
-        if result.of_input
+        if result.is_one_input
         else sorted(heads, key=lambda head: not result.labels.follows[head.place])
     )
 
@@ -55,7 +55,7 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
     readings = [result.reading]
     if attention is not None:
         readings = sorted(result.labels_by, key=lambda reading: reading == result.reading)
-    names = {reading.by + "-words" * reading.among_words: reading for reading in readings}
+    names = {reading.by + "-words" * reading.words_only: reading for reading in readings}
     tables = {
         name: _table_of(result.with_reading(reading.by, reading.special))
         for name, reading in names.items()
@@ -81,7 +81,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
     signature, grid, patterns = result.signature, result.grid, result.scores.patterns
     counts = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
     not_measured = dict(result.not_measured)
-    if not result.of_input and signature.predictive == "off":
+    if not result.is_one_input and signature.predictive == "off":
         not_measured["predictive"] = "switched off"
     habits = [
         _kind(name, f"A habit: attention on {words(name)}")
@@ -102,7 +102,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         ],
         "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
-        "drawn": result.labels.drawn,
+        "drawn": result.labels.resampled,
         "whyUnsure": why_unsure(result.labels),
         "card": _card_command(signature),
         "tokens": [],
@@ -135,7 +135,7 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     if attention is None:
         advice = f"this page was made {result.reading}; make one with"
         by = "weight" if result.reading.carried else "carried"
-        special = "in" if result.reading.among_words else "out"
+        special = "in" if result.reading.words_only else "out"
         return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
     reasons = {
         "weights": "the page holds the heads that follow a pattern most, as many as fit",
@@ -161,7 +161,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
     )
     if result.output is not None:
         frame["output"] = result.output.ravel()
-    for p, pattern in enumerate(() if result.of_input else patterns):
+    for p, pattern in enumerate(() if result.is_one_input else patterns):
         for end, bound in zip(("low", "high"), table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()
     columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))

@@ -183,7 +183,7 @@ def _input_of(
     inputs: int = 1,
 ) -> _Input:
     """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
-    attention = result.kept_attention() if result.of_input else None
+    attention = result.kept_attention() if result.is_one_input else None
     if attention is not None:
         if attention.chosen is not None and attention.chosen.heads is not None:
             raise OptionError(
@@ -272,13 +272,13 @@ def _render(
 
     Raises: jinja2.UndefinedError if the template lacks something.
     """
-    lines = result.notes if result.of_input else (summary(result), ranked_by(result))
+    lines = result.notes if result.is_one_input else (summary(result), ranked_by(result))
     texts = [entry for facts in inputs for entry in facts.get("texts", {}).items()]
     errors = [float(text.partition(",")[0]) for name, text in texts if name.startswith("neurons-")]
     return _template("live" in data).render(
         data={"live": None, "treebank": None, **data, "inputs": inputs},
         facts=inputs[0],
-        of_pairs=not result.of_input,
+        of_pairs=not result.is_one_input,
         left_out=notes,
         notes=[plain(line) for line in lines if line],
         signature={

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.ablation import LEVEL, Ablation, Effect, Quantity
+from attnscan.results.ablation import SIGNIFICANCE, Ablation, Effect, Quantity
 from attnscan.results.terms import AttentionKind
 from attnscan.text import counted
 from attnscan.views.palette import COLORS
@@ -121,7 +121,7 @@ def _notes(ablation: Ablation) -> Iterator[str]:
         f"{ablation.replace}). others: with as many other heads of the same layers, the mean of {controls}; spread: "
         "their standard deviation. effect: the difference, ± its standard error over pairs and controls."
         f"{' Of accuracy, less is a loss.' * falls} rank: 1 if no other set costs as much; p = rank / (controls + 1). "
-        f"No bar: p above {LEVEL:g}, and another set costs as much."
+        f"No bar: p above {SIGNIFICANCE:g}, and another set costs as much."
     )
     overlap = any(heads.overlap > 0 for heads in compared)
     shared = " Where a layer has too few others, the rest is taken from the set itself." * overlap

@@ -98,7 +98,7 @@ def _profile(card: Card) -> str:
         profile.strongest(card.head, _LEAST_SHARE)[:_CLASSES] or profile.strongest(card.head)[:1]
     )
     classes = (f"{plain(name)} {share:.2f}{errors[name]}" for name, share in shares)
-    among = " among words" if card.ranking.reading.among_words else ""
+    among = " among words" if card.ranking.reading.words_only else ""
     return f"Where attention goes{among}: {', '.join(classes) or 'nowhere'}."
 
 
@@ -126,7 +126,7 @@ def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
     basis = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
     yield from wrapped(f"Syntax: {statement}. Trees: {trees} ({basis}).", width, style="")
-    if len(rows := syntax.of_head(head)[:_RELATIONS]):
+    if len(rows := syntax.head_rows(head)[:_RELATIONS]):
         yield relations_table(syntax, rows, _OF_RELATIONS, width)
 
 

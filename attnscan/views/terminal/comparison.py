@@ -47,7 +47,7 @@ def comparison_view(
     survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
     below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
     smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
-    pairs = int(comparison.of_models[0].scores.every_key.pairs.max())
+    pairs = int(comparison.model_labels[0].scores.every_key.pairs.max())
     blocks: list[RenderableType] = [
         Text("A ", style="dim").append_text(model_line(comparison.signatures[0])),
         Text("B ", style="dim").append_text(model_line(comparison.signatures[1])),
@@ -86,7 +86,7 @@ def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table
     """A row for each pattern; heads are counted as `heads` does."""
     of_models = [
         {kind.name: len(kind.heads) for _, kind in kinds_of(labels)}
-        for labels in comparison.of_models
+        for labels in comparison.model_labels
     ]
     cells = []
     for pattern in patterns:
@@ -149,7 +149,7 @@ def _differences(
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     """The heads with another label than before, by both labels."""
-    (a, b), matched = comparison.of_models, comparison.matched
+    (a, b), matched = comparison.model_labels, comparison.matched
     unsure = a.unsure | b.unsure[matched[..., 0], matched[..., 1]]
     moved = [head for heads in comparison.changed.values() for head in heads]
     of_these = (

@@ -64,7 +64,7 @@ def title_of(result: HeadScores, about: str = "") -> Text:
     cut = signature.counts.partition(", ")[2] if about else ""
     unusual = (
         "by what heads carry" * reading.carried,
-        "special tokens in" * (not reading.among_words),
+        "special tokens in" * (not reading.words_only),
     )
     ending = "".join(f" · {part}" for part in (cut, *unusual) if part)
     name = signature.model if signature.model == "bundled" else signature.title
@@ -82,20 +82,20 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     """
     labels, title = result.labels, title_of(result, about)
     above: list[RenderableType] = [title, *_tokens(result, width)]
-    if not result.of_input:
+    if not result.is_one_input:
         above = [*wrapped(title.plain, width, style=""), *wrapped(ranked_by(result), width)]
     above += ["", *wrapped(summary(result), width, style=""), ""]
     head_map = list(_map(labels, width))
     legend = [
         "layers down, heads across",
-        f"- {'no distinct habit' if labels.statements else 'none'}",
+        f"- {'no distinct habit' if labels.habits else 'none'}",
     ]
     legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(
         labels.unsure.any()
     )
     below = list(wrapped(" · ".join(legend), width))
     height = (
-        24 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.of_input
+        24 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.is_one_input
     )  # which has a note or two below
     lines, room = (
         height - len(above) - len(below),
@@ -129,7 +129,7 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     before = _GROUP + max(map(len, names), default=0)  # the numbers
     room = min(_STRONGEST, max(width - before - _NUMBERS, 1))
     measure = "what is carried" if labels.reading.carried else "attention"
-    title = f"strongest: {measure}{' among words' if labels.reading.among_words else ''}"
+    title = f"strongest: {measure}{' among words' if labels.reading.words_only else ''}"
     title = title if before + _NUMBERS + len(title) <= width else "strongest"
     drawn = [Text(f"{'heads':>{before + 4}}{'average':>9}  {title}", style="bold")] if rows else []
     above = ""
@@ -196,7 +196,7 @@ def best_heads_view(
 def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table:
     """The best heads of a pattern of many pairs, with what their scores are worth."""
     p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
-    excludes_self, itself = result.scores.scored[p].excludes_self, result.table.itself[..., p].ravel()
+    excludes_self, itself = result.scores.scored[p].excludes_self, result.table.self_mass[..., p].ravel()
     columns = [
         Column("head"),
         Column("score", ">.3f"),
@@ -314,7 +314,7 @@ def profile_view(
     remainder = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
     special = (
         " with special tokens removed"
-        if signature.reading.among_words
+        if signature.reading.words_only
         else " together with special tokens"
     )
     meaning = wrapped(_CLASSES.format(remainder, special), width)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.intervals import half_width
-from attnscan.results.syntax import FEW, FEWEST, HEAD, LEAST_WEIGHT, NOTHING, Syntax
+from attnscan.results.syntax import FEW_SENTENCES, MIN_SENTENCES, HEAD, MIN_WEIGHT, NOTHING, Syntax
 from attnscan.results.terms import Head, pd
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
@@ -70,7 +70,7 @@ def syntax_view(
 
 def _summary(result: Syntax) -> str:
     """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
-    of_both = result.holds, result.holds & (result.of_held("holds") == 1)
+    of_both = result.holds, result.holds & (result.held_values("holds") == 1)
     gains, again = (f"({counted(int(rows.any(-1).sum()), 'head')})" for rows in of_both)
     text = f"{result.holds.sum():,} gains over fixed rules hold by Holm {gains}"
     if result.held is not None:
@@ -83,8 +83,8 @@ def _summary(result: Syntax) -> str:
 
 
 def _warnings(result: Syntax) -> Iterator[str]:
-    if result.sentences < FEW:
-        yield f"Below {FEW} sentences, results may not hold in other texts."
+    if result.sentences < FEW_SENTENCES:
+        yield f"Below {FEW_SENTENCES} sentences, results may not hold in other texts."
     if result.clusters < 2:
         yield "The treebank is one document, so gains have no error, and none can hold: name files of more documents."
     if result.wordless:
@@ -95,10 +95,10 @@ def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
     """What a reader may take for more than it is, where that applies."""
     if holds := int(result.holds.sum()):
         yield f"A small p is little by itself: {result.stated.sum()} of the {holds} gains make a statement."
-    if light := int((best["weight_among_words"] < LEAST_WEIGHT).sum()):
-        yield f"In {counted(light, 'row')} the best head has less than {LEAST_WEIGHT} of its weight on targets."
+    if light := int((best["weight_among_words"] < MIN_WEIGHT).sum()):
+        yield f"In {counted(light, 'row')} the best head has less than {MIN_WEIGHT} of its weight on targets."
     if few := len({row.relation for row in result.rows} - set(best["relation"])):
-        yield f"{counted(few, 'relation')} in fewer than {FEWEST} sentences {'has' if few == 1 else 'have'} no numbers."
+        yield f"{counted(few, 'relation')} in fewer than {MIN_SENTENCES} sentences {'has' if few == 1 else 'have'} no numbers."
     yield "The treebank's guidelines decide what is a head."
 
 
