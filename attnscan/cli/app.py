@@ -18,12 +18,12 @@ from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 
 _EITHER = (
-    "Give one input or --pairs; without either it reads the 102 pairs that ship with attnscan."
+    "Give one input or --pairs; without either it reads the 336 pairs that ship with attnscan."
 )
 LISTED: dict[str, dict[str, str]] = {
     "What heads do": {
         "classify": "What every head does on one sentence or pair.",
-        "heads": "What every head does over many pairs. Without --pairs it reads the 102 that ship with attnscan.",
+        "heads": "What every head does over many pairs. Without --pairs it reads the 336 that ship with attnscan.",
         "profile": f"Where the attention of every head goes, in full. {_EITHER}",
         "predictive": "Which words of one input help to predict which.",
     },

@@ -59,7 +59,7 @@ def _read_files(
 
 
 def shipped_pairs() -> Iterator[Record]:
-    """The 102 pairs that attnscan ships."""
+    """The 336 pairs that attnscan ships."""
     path = Path(__file__).parent / "data" / "pairs.csv"
     name = "attnscan/inputs/data/pairs.csv"
     with path.open(encoding="utf-8", newline="") as lines:
