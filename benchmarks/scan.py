@@ -27,9 +27,9 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedBatch, batches, collate
 from attnscan.inputs.sentence import EncodedInput, Pair
-from attnscan.model.running import parallel_map
 from attnscan.model.sources import bundled
 from attnscan.model.tap import AttentionTap
+from attnscan.model.threads import parallel_map
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import sum_batch
 from attnscan.scan.scanner import Scanner

@@ -30,7 +30,7 @@ from support.toy_bert import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
 from attnscan.api.arguments import SCAN  # noqa: E402
-from attnscan.model.running import quiet_transformers  # noqa: E402
+from attnscan.model.forward import quiet_transformers  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 

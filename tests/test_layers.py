@@ -115,7 +115,8 @@ def test_the_library_alone_knows_the_server_by_a_name_that_is_looked_up() -> Non
 
 
 RUNNING = {
-    f"attnscan.{name}" for name in ("model.running", "model.tap", "model.loading", "scan.scanner")
+    f"attnscan.{name}"
+    for name in ("model.attention_functions", "model.forward", "model.loading", "scan.scanner")
 }
 
 

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from attnscan.errors import CaptureError
-from attnscan.model.running import check_finite
-from attnscan.model.tap import AttentionBlock, AttentionTap
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.forward import check_finite
+from attnscan.model.tap import AttentionTap
 
 _NOTHING = (
     -1e30

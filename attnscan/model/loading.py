@@ -31,7 +31,7 @@ from attnscan.errors import (
 from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
 from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
-from attnscan.model.running import first_line, named_arguments, quiet_transformers
+from attnscan.model.forward import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source, fingerprint
 from attnscan.model.writing import writes_text
 from attnscan.results.terms import IN_MEMORY, AttentionName

@@ -14,7 +14,7 @@ import torch
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.encode import encode_pairs, token_texts, tokenize
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, QuerySide, Sentence, Unit
-from attnscan.model.running import failure, quiet_transformers
+from attnscan.model.forward import model_failure, quiet_transformers
 
 
 def writes_text(model: Any) -> bool:
@@ -50,7 +50,7 @@ def write_target(
                 **inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2))
             )[0]
     except Exception as error:
-        raise failure(model, error) from error
+        raise model_failure(model, error) from error
     text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)
     if not text.strip():
         return InputError("the model writes no word as the target", "give the target as sentence B")

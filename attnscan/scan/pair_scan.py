@@ -20,7 +20,8 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
-from attnscan.model.running import is_too_long, parallel_map
+from attnscan.model.memory import is_too_long
+from attnscan.model.threads import parallel_map
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent

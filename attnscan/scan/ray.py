@@ -23,7 +23,7 @@ from typing import Any
 
 from attnscan.errors import AttnscanError, EngineError, InputError, needs
 from attnscan.inputs.sentence import Record
-from attnscan.model.running import first_line
+from attnscan.model.forward import first_line
 from attnscan.model.sources import Source
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import OnBad, OnCount, group_records

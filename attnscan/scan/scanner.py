@@ -20,11 +20,15 @@ from attnscan.inputs.annotations import unit_links
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
 from attnscan.inputs.encode import bare
 from attnscan.inputs.sentence import EncodedInput, Pair, Place
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.forward import eval_mode
+from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.loading import LoadedModel, load, no_encoder_decoder
-from attnscan.model.running import check_memory, eval_mode, most_workers
+from attnscan.model.memory import check_memory
 from attnscan.model.sources import Source, choose, short
-from attnscan.model.tap import AttentionBlock, AttentionKeeper, AttentionTap, Consumer
+from attnscan.model.tap import AttentionTap
+from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shift_right, write_target, writes_text
 from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores

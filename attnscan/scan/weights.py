@@ -8,7 +8,7 @@ import torch
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.weights import SavedWeights, encode_tokens
-from attnscan.model.tap import AttentionBlock, expand_to_both_texts, visible_keys
+from attnscan.model.attention_block import AttentionBlock, expand_to_both_texts, visible_keys
 from attnscan.results.attention import Attention, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.terms import Grid

@@ -21,14 +21,9 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.sentence import EncodedInput
+from attnscan.model.forward import check_finite, forward, restrict_task_head
 from attnscan.model.loading import LoadedModel
-from attnscan.model.running import (
-    check_finite,
-    forward,
-    most_workers,
-    parallel_map,
-    restrict_task_head,
-)
+from attnscan.model.threads import most_workers, parallel_map
 from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import HelpMeasure

@@ -17,7 +17,7 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import (

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.running import not_finite
-from attnscan.model.tap import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.forward import not_finite
 from attnscan.results.scores import CLASSES, FloatArray
 from attnscan.results.terms import MIN_ON_WORDS, RESTING, AttentionView
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.cross import ALL_PATTERNS

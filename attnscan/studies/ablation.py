@@ -19,8 +19,9 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedBatch, batches, collate
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.running import check_finite, parallel_map
+from attnscan.model.forward import check_finite
 from attnscan.model.tap import AttentionTap
+from attnscan.model.threads import parallel_map
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head

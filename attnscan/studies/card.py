@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.tap import AttentionKeeper
+from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import Card, Example, main_kind_of
 from attnscan.results.heads import HeadScores

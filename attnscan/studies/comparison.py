@@ -15,8 +15,8 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
-from attnscan.model.running import check_finite
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.forward import check_finite
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, AttentionView, Match

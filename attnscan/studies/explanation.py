@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.tap import AttentionBlock, AttentionKeeper
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels

@@ -17,8 +17,8 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import EncodedInput
-from attnscan.model.running import named_arguments
-from attnscan.model.tap import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.forward import named_arguments
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.terms import SHUFFLES, AttentionKind
 from attnscan.scan.scanner import Scanner

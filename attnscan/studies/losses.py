@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
+from attnscan.model.forward import restrict_task_head
 from attnscan.model.loading import LoadedModel, task_head
-from attnscan.model.running import restrict_task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES, TARGET_MEASURE, AttentionKind

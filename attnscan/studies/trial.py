@@ -10,8 +10,8 @@ from torch import Tensor
 from attnscan.errors import CaptureError, OptionError
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import EncodedInput, Pair
+from attnscan.model.forward import check_finite, forward
 from attnscan.model.loading import TaskHead, task_head
-from attnscan.model.running import check_finite, forward
 from attnscan.model.tap import AttentionTap
 from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED

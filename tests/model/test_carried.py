@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import Embedding, LayerNorm, Linear, Sequential
 
 from attnscan.errors import CaptureError
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.tap import AttentionBlock, AttentionTap
+from attnscan.model.tap import AttentionTap
 from attnscan.results.terms import Grid
 
 _LENGTHS = (12, 8)  # of the inputs, without padding

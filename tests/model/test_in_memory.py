@@ -30,8 +30,8 @@ from transformers import (
 import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
+from attnscan.model.forward import eval_mode
 from attnscan.model.loading import LoadedModel, TaskHead, adopt, task_head
-from attnscan.model.running import eval_mode
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores
 from attnscan.scan.options import ScanOptions

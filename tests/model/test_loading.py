@@ -29,8 +29,8 @@ from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.inputs.sentence import Pair
+from attnscan.model.forward import quiet_transformers
 from attnscan.model.loading import load, task_head
-from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import Device, Source, short
 
 

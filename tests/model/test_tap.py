@@ -29,8 +29,9 @@ from transformers import AutoConfig, AutoModel
 
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
-from attnscan.model.running import parallel_map
-from attnscan.model.tap import AttentionBlock, AttentionTap, visible_keys
+from attnscan.model.attention_block import AttentionBlock, visible_keys
+from attnscan.model.tap import AttentionTap
+from attnscan.model.threads import parallel_map
 from attnscan.results.terms import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -64,9 +65,9 @@ def test_blocks_of_any_size_make_up_the_same_layers(
     monkeypatch: pytest.MonkeyPatch, budget: int
 ) -> None:
     model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
-    monkeypatch.setattr(capture, "_BLOCK", 10**9)
+    monkeypatch.setattr(capture, "_BLOCK_CELLS", 10**9)
     whole, _ = _captured(model, inputs)
-    monkeypatch.setattr(capture, "_BLOCK", budget)
+    monkeypatch.setattr(capture, "_BLOCK_CELLS", budget)
     pieces, _ = _captured(model, inputs)
     for layer in whole.blocks:
         torch.testing.assert_close(pieces.layer(layer), whole.layer(layer), atol=1e-6, rtol=0)

@@ -66,7 +66,7 @@ def test_words_of_a_part_are_those_of_the_whole(attention: Attention) -> None:
 def test_what_is_kept_of_a_part_is_that_part(
     attention: Attention, monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
-    monkeypatch.setattr(tap, "_BLOCK", cells)
+    monkeypatch.setattr(tap, "_BLOCK_CELLS", cells)
     with Scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
             selection, variant = (

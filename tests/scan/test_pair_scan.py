@@ -34,7 +34,8 @@ import attnscan
 from attnscan.errors import InputError, MemoryFullError, ModelError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair
-from attnscan.model import running
+from attnscan.model import memory, threads
+from attnscan.model.threads import parallel_map
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import best_first
@@ -177,7 +178,7 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
     with Scanner(BUNDLED) as scanner:
         grid, needs = scanner.grid(), 150_000 * 8000
         kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
-        monkeypatch.setattr(running, "free_memory", lambda: needs + kept)
+        monkeypatch.setattr(memory, "free_memory", lambda: needs + kept)
         monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, uses_tap=not watched))
 
         def check(tokens: int, rows: Any, copies: int) -> None:
@@ -204,7 +205,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
     """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
     monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
-    monkeypatch.setattr(running, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
     options = ScanOptions(
         model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit
     )
@@ -221,7 +222,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
 
 def test_as_many_items_are_worked_on_at_once_as_there_are_threads() -> None:
     meeting = Barrier(3, timeout=60)  # which breaks where one works alone
-    done = [item for item, _ in running.parallel_map(3, range(6), lambda _: meeting.wait())]
+    done = [item for item, _ in parallel_map(3, range(6), lambda _: meeting.wait())]
     assert done == list(range(6))
 
 

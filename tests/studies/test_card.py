@@ -79,7 +79,7 @@ def test_ranges_of_queries_and_rows_spread_over_an_input(
 ) -> None:
     variant = scanner.with_options(unit=unit)
     whole = _cards(variant, PAIRS)
-    monkeypatch.setattr(tap, "_BLOCK", 1)  # one head of one input at a time
+    monkeypatch.setattr(tap, "_BLOCK_CELLS", 1)  # one head of one input at a time
     ranges = _cards(variant, PAIRS)
     monkeypatch.setattr(card, "_WEIGHTS", 6 * 12 * 4)  # of about four words
     few = _cards(variant, PAIRS)

@@ -16,7 +16,7 @@ from support.toy_bert import AFTER, BEFORE, PAIRS, save_toy_bert
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
-from attnscan.model.tap import AttentionKeeper
+from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions

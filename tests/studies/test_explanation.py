@@ -27,7 +27,7 @@ import attnscan
 from attnscan.errors import InputError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model import tap
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.explanation import (
     CAUSES,
     ROTATIONS,
@@ -207,7 +207,7 @@ def test_ranges_of_queries_explain_as_whole_rows_do(
     )
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         whole = _explained(scanner, record.pair, heads)
-        monkeypatch.setattr(tap, "_BLOCK", 1)
+        monkeypatch.setattr(tap, "_BLOCK_CELLS", 1)
         ranges = _explained(scanner, record.pair, heads)
     assert_frame_equal(ranges.to_frame(), whole.to_frame(), atol=1e-4)
     assert whole.attention is not None and ranges.attention is not None

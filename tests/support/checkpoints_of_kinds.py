@@ -17,7 +17,7 @@ from support.tokenizers_of_kinds import (
 )
 from transformers import AutoConfig, AutoModel
 
-from attnscan.model.running import quiet_transformers
+from attnscan.model.forward import quiet_transformers
 
 NO_DELIMITER = "the tokenizer inserts no special tokens"
 

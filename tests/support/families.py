@@ -14,7 +14,7 @@ from transformers import (
     EncoderDecoderModel,
 )
 
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 
 Settings = dict[str, Any]
 """What makes a family's config small."""

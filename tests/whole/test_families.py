@@ -32,7 +32,9 @@ from transformers import AutoModel, AutoTokenizer
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair
-from attnscan.model.tap import AttentionBlock, AttentionKeeper, AttentionTap
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.tap import AttentionTap
 from attnscan.results.scores import Scores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
