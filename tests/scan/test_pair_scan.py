@@ -34,7 +34,8 @@ import attnscan
 from attnscan.errors import InputError, MemoryFullError, ModelError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import Pair
-from attnscan.model import memory, threads
+from attnscan.model import memory
+from attnscan.model import threads as side_by_side
 from attnscan.model.threads import parallel_map
 from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
@@ -205,7 +206,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
     """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
     monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
+    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
     options = ScanOptions(
         model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit
     )
