@@ -59,8 +59,10 @@ def of_neurons(heads: pd.DataFrame, measure: str, claimed: str) -> str:
 
 def of_cause(heads: pd.DataFrame, causes: tuple[str, ...], falls: bool = True) -> str:
     """What is left of a claim that the pattern falls with a change, or that it stays."""
-    told = [{of_head.get(cause) for cause in causes} for of_head in heads["effects"]]
-    holds = [bool({"falls"} & effect) if falls else effect == {"stays"} for effect in told]
+    holds = []
+    for effect_of in heads["effects"]:
+        changes = {effect_of.get(cause) for cause in causes}
+        holds.append("falls" in changes if falls else changes == {"stays"})
     what = "falls by more than half of what is above chance" if falls else "stays"
     return f"the score {what} in {sum(holds)} of {len(holds)} heads"
 
@@ -128,8 +130,9 @@ def main() -> None:
         "pattern",
         "name",
         *NUMBERS,
-        *(f"{measure}{of}" for measure in NEURONS for of in ("", "_rotated")),
     ]
+    for measure in NEURONS:
+        columns += [measure, f"{measure}_rotated"]
     print(frame[columns].to_string(index=False, float_format="%.2f", na_rep="-"))
     print()
     for claim, left in claims(of):

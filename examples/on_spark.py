@@ -12,9 +12,7 @@ import attnscan
 
 def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """The shard of a partition, as a frame of one row."""
-    pairs = (
-        tuple(row) for frame in frames for row in frame[["sentence_a", "sentence_b"]].to_numpy()
-    )
+    pairs = pd.concat(frames)[["sentence_a", "sentence_b"]].itertuples(index=False, name=None)
     yield pd.DataFrame(
         {"shard": [pickle.dumps(attnscan.shard(pairs, model="bundled", predictive="off"))]}
     )

@@ -57,9 +57,10 @@ def main() -> None:
     print("| --- | ---: | ---: | ---: | ---: |")
     for layer in by_weight.index:
         numbers = [
-            f"{table.loc[layer, name]:.3f}"
-            for table in (by_weight, carried)
-            for name in ("share", "se")
+            f"{by_weight.loc[layer, 'share']:.3f}",
+            f"{by_weight.loc[layer, 'se']:.3f}",
+            f"{carried.loc[layer, 'share']:.3f}",
+            f"{carried.loc[layer, 'se']:.3f}",
         ]
         print(f"| {layer} | {' | '.join(numbers)} |")
 

@@ -322,11 +322,10 @@ class Collected:
         was left out.
         """
         parts = [(block, getattr(block, name)) for block in self.blocks[number]]
-        batch, heads = (
-            max(where.stop for where in places)
-            for places in zip(*((b.inputs, b.heads) for b, _ in parts), strict=True)
-        )
-        rows, columns = (max(part.shape[axis] for _, part in parts) for axis in (2, 3))
+        batch = max(block.inputs.stop for block, _ in parts)
+        heads = max(block.heads.stop for block, _ in parts)
+        rows = max(part.shape[2] for _, part in parts)
+        columns = max(part.shape[3] for _, part in parts)
         whole = torch.full((batch, heads, rows, columns), torch.nan)
         for block, part in parts:
             whole[block.inputs, block.heads] = 0

@@ -44,6 +44,10 @@ def encoded_tokens(
     return encode_tokens(SimpleNamespace(**parts, source=0), unit)  # type: ignore[arg-type]
 
 
+def _words(text: str) -> list[str]:
+    return [token for token in text.split() if token not in _SPECIAL]
+
+
 def batch_of(*texts: str, unit: Unit = "token") -> EncodedBatch:
     """Several of them, padded to the longest."""
     return collate([input_of(text, unit) for text in texts])
@@ -56,9 +60,7 @@ def translations(*written: tuple[str, str, str]) -> EncodedBatch:
     inputs = []
     for source, target, links in written:
         encoded = input_of(f"{source} {target}")
-        texts = [
-            [token for token in text.split() if token not in _SPECIAL] for text in (source, target)
-        ]
+        texts = [_words(source), _words(target)]
         numbers = [iter(range(len(words))) for words in texts]
         side = [0] * len(source.split()) + [1] * len(target.split())
         words = [

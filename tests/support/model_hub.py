@@ -86,7 +86,8 @@ def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[Mod
         return FileResponse(path, headers={"ETag": etag, "X-Repo-Commit": commit})
 
     def about(request: Request) -> Response:
-        kind, revision = (request.path_params.get(name) for name in ("kind", "revision"))
+        kind = request.path_params.get("kind")
+        revision = request.path_params.get("revision")
         if (commit := hub.commit(revision or "main")) is None:
             return _missing("RevisionNotFound")
         hub.requests.append(

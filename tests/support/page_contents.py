@@ -48,7 +48,8 @@ def made_up(
     sharper weights.
     """
     names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
-    names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
+    names = ["[CLS]", *names, "[SEP]"]
+    length = len(names)
     rng = np.random.default_rng(0)
     scaling = neurons**-0.5
     query, key = rng.normal(0, sharp, (2, layers, heads, length, neurons)).astype(np.float32)
@@ -135,9 +136,8 @@ class Elements(HTMLParser):
         tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
         names = ("rows", "unsure", "rests", "chance", "profiles")
-        facts |= {
-            name: {reading: table[name] for reading, table in tables.items()} for name in names
-        }
+        for name in names:
+            facts[name] = {reading: table[name] for reading, table in tables.items()}
         return facts | {"columns": tables[facts["usual"]]["columns"]}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:

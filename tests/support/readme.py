@@ -19,7 +19,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +94,17 @@ def _options() -> dict[str, dict[str, tuple[str, str]]]:
         }
         options = [name for name, param in params.items() if param.param_type_name == "option"]
         ordered = [name for name in params if name not in options]
-        ordered += [name for group in grouped(options).values() for name in group]
+        for group in grouped(options).values():
+            ordered += group
         every[command] = {name: _cells(*params[name].get_help_record(context)) for name in ordered}
     return every
 
 
 def _cells(typed: str, about: str) -> tuple[str, str]:
     """What stands in a table for an option: `-m, --model NAME`, and the text of its help."""
-    typed, about = (text.replace("|", r"\|") for text in (typed.removesuffix(" <str>"), about))
-    return f"`{typed}`", about.replace("<", r"\<")
+    typed = typed.removesuffix(" <str>").replace("|", r"\|")
+    about = about.replace("|", r"\|").replace("<", r"\<")
+    return f"`{typed}`", about
 
 
 def _with(name: str) -> list[str]:
@@ -116,7 +118,7 @@ def _is_shared(name: str) -> bool:
     """
     return len(_with(name)) > 1 and name in {
         *USUAL,
-        *(name for group in GROUPS.values() for name in group),
+        *chain.from_iterable(GROUPS.values()),
     }
 
 

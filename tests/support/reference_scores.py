@@ -39,6 +39,7 @@ class Written:
         Shape: [query, key].
         """
         places = range(len(self.tokens))
+        everything = [[True] * len(places)] * len(places)
         return Input(
             inputs={},
             sentence=list(self.sentence),
@@ -47,7 +48,7 @@ class Written:
                 s >= 0 and any(map(str.isalnum, token))
                 for token, s in zip(self.tokens, self.sentence, strict=True)
             ],
-            visible=[[visible is None or bool(visible[i][j]) for j in places] for i in places],
+            visible=everything if visible is None else visible.astype(bool).tolist(),
             pieces=[[i] for i in places],
         )
 
@@ -67,19 +68,20 @@ def of_pairs(
             written, np.asarray(matrix).tolist(), targets(written), "out" if words_only else "in"
         )
         found.append({pattern: added(list(queries[pattern].values())) for pattern in PATTERNS})
-    return {pattern: Score([sums[pattern] for sums in found]) for pattern in PATTERNS}
+    scores = {}
+    for pattern in PATTERNS:
+        scores[pattern] = Score([sums[pattern] for sums in found])
+    return scores
 
 
 def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
     """Mean row entropy over all words, in nats."""
-    pairs = zip(inputs, weights, strict=True)
-    rows = [
-        matrix[i]
-        for one, matrix in pairs
-        for i, sentence in enumerate(one.sentence)
-        if sentence >= 0
-    ]
-    return float(np.mean([-sum(w * math.log(w) for w in row if w > 0) for row in rows]))
+    entropies = []
+    for one, matrix in zip(inputs, weights, strict=True):
+        for sentence, row in zip(one.sentence, matrix, strict=True):
+            if sentence >= 0:
+                entropies.append(-sum(w * math.log(w) for w in row if w > 0))
+    return float(np.mean(entropies))
 
 
 def check_head(
@@ -187,10 +189,10 @@ def across(source: Side, target: Side, links: Links) -> tuple[Input, Rows]:
             rows[pattern][count + place] = dict.fromkeys(
                 found, 1 / len(keys) if pattern == "even" else 1.0
             )
-    sentence = [
-        -1 if word is None else i for i, of in enumerate((source, target)) for word in of.words
-    ]
-    visible = [[key < count for key in range(len(sentence))] for _ in sentence]
+    sentence = [-1 if word is None else 0 for word in source.words]
+    sentence += [-1 if word is None else 1 for word in target.words]
+    source_keys = [key < count for key in range(len(sentence))]
+    visible = [source_keys] * len(sentence)
     one = Input(
         {},
         sentence,

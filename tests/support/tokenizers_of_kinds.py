@@ -65,7 +65,7 @@ def whole_words() -> PreTrainedTokenizerFast:
     """A token for each word, [CLS] A [SEP] B [SEP]: the same in every process, as what is trained
     is not.
     """
-    words = sorted({word for text in CORPUS for word in text.lower().split()})
+    words = sorted(set(" ".join(CORPUS).lower().split()))
     vocabulary = {word: number for number, word in enumerate([*BERT, *words])}
     return wordpiece(models.WordLevel(vocabulary, unk_token="[UNK]"))
 

@@ -17,7 +17,9 @@ from attnscan.inputs.read import random_pairs
 
 SIZE = 96
 POSITIONS = 64
-WORD, POSITION, BEFORE = (slice(SIZE * part, SIZE * (part + 1)) for part in range(3))
+WORD = slice(0, SIZE)
+POSITION = slice(SIZE, 2 * SIZE)
+BEFORE = slice(2 * SIZE, 3 * SIZE)
 SHARP = 4.0
 
 
@@ -25,9 +27,10 @@ def save_induction_gpt2(directory: Path) -> Path:
     """Save a checkpoint of two layers of three heads, and a tokenizer of the words of
     `random_pairs`.
     """
-    tokenizer = tokenizer_of(
-        sorted({word for record in random_pairs() for word in str(record.pair.a).split()})
-    )
+    words = set[str]()
+    for record in random_pairs():
+        words.update(str(record.pair.a).split())
+    tokenizer = tokenizer_of(sorted(words))
     sizes = {"vocab_size": len(tokenizer), "n_embd": 3 * SIZE, "n_positions": POSITIONS}
     config = GPT2Config(
         **sizes, n_layer=2, n_head=3, n_inner=8, bos_token_id=None, eos_token_id=None

@@ -6,7 +6,7 @@ import doctest
 import importlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -93,11 +93,9 @@ def test_every_attribute_in_the_docs_has_a_meaning() -> None:
 
 def test_what_the_readme_links_and_tests_that_pages_name_are_there() -> None:
     """`make docs` checks the menu, and the links of docs/."""
-    named = [
-        name
-        for page in PAGES
-        for name in re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text("utf-8"))
-    ]
+    named = []
+    for page in PAGES:
+        named += re.findall(r"`(tests/[\w/]+(?:\.py)?)`", page.read_text("utf-8"))
     links = re.findall(r"\]\((?!\w+:)([^)#]+)", TEXT) + re.findall(r'src="([^"]+)"', TEXT)
     assert named and len(links) > 35
     assert [name for name in named + links if not (README.parent / name).exists()] == []
@@ -123,11 +121,8 @@ def test_the_names_of_columns_are_all_told_in_their_order() -> None:
         .partition("\n\n`--columns")[0]
     )
     quoted = re.findall(r"`([^`]+)`", section)
-    columns = [
-        tuple(name.strip().casefold() for name in names.split(","))
-        for names in quoted
-        if names != "--columns"
-    ]
+    lists = [names.casefold().split(",") for names in quoted if names != "--columns"]
+    columns = [tuple(map(str.strip, names)) for names in lists]
     assert columns == list(KNOWN_COLUMNS)
 
 
@@ -144,7 +139,7 @@ def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]
 
 
 def test_the_gallery_shows_every_command_kind_and_picture() -> None:
-    commands = {name for command in COMMANDS for name in of_command(command)}
+    commands = set().union(*map(of_command, COMMANDS))
     for name in (*MADE, *commands):
         assert f"](pictures/{name})" in GALLERY and (DIRECTORY / name).is_file()
     assert all(re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(Kind))
@@ -249,17 +244,22 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
     Shape: `matrix` [query, key].
     """
     width = max(map(len, labels))
-    cells = [["", *labels]]
-    for row in rows:
-        texts = (
-            "·" if v == 0 else "1" if v == 1 else f"{v:.2f}".removeprefix("0") for v in matrix[row]
-        )
-        cells.append([labels[row], *texts])
-    lines = (
-        name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in texts)
-        for name, *texts in cells
-    )
+
+    def line(name: str, values: Iterable[str]) -> str:
+        return name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in values)
+
+    lines = [line("", labels)]
+    lines += [line(labels[row], map(_cell, matrix[row])) for row in rows]
     return "\n".join(lines)
+
+
+def _cell(value: float) -> str:
+    """A target's value as a drawn matrix has it: `·` for 0, `1`, or `.25`."""
+    if value == 0:
+        return "·"
+    if value == 1:
+        return "1"
+    return f"{value:.2f}".removeprefix("0")
 
 
 def show(pattern: Callable[[EncodedBatch], torch.Tensor]) -> None:

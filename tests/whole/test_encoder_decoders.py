@@ -153,10 +153,9 @@ def test_the_model_writes_a_target_that_is_missing() -> None:
 
 def test_merged_words_look_at_merged_words(random: Path) -> None:
     """From a word the mean of its pieces' rows, to a word the sum."""
-    tokens, words = (
-        attnscan.classify(*PIECES[1][:2], model=random, attention="cross", unit=unit)
-        for unit in ("token", "word")
-    )
+    cross: Any = {"model": random, "attention": "cross"}
+    tokens = attnscan.classify(*PIECES[1][:2], **cross, unit="token")
+    words = attnscan.classify(*PIECES[1][:2], **cross, unit="word")
     assert tokens.kept_attention().weights.shape[-1] == len(tokens.units) > len(words.units)
     assert [
         unit.strip("▁") for unit in words.units
@@ -228,10 +227,9 @@ class TestStudies:
                 slice(None, -1) if attention == "cross" else slice(1, None)
             )  # which predict, or read, a word
             rows += torch.cat(layers)[:, :, words].flatten(0, 1).unbind(1)  # each of [head, key]
-        expected = [
-            [np.mean([jensenshannon(row[i], row[j]) ** 2 for row in rows]) for j in range(8)]
-            for i in range(8)
-        ]
+        expected = np.zeros((8, 8))
+        for i, j in np.ndindex(8, 8):
+            expected[i, j] = np.mean([jensenshannon(row[i], row[j]) ** 2 for row in rows])
         assert_allclose(result.divergence, expected, atol=1e-6)
         assert result.queries == len(rows) and {head.name[0] for head in result.grid} == {
             attention[0]

@@ -262,13 +262,13 @@ def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(
     found = []
     with Scanner(options) as scanner:
         encoded = [scanner.encode(pair) for pair in PAIRS]
+
+        def sums_of(batch: list[int]) -> PairSums:
+            sums = scanner.score([encoded[i] for i in batch])
+            return PairSums.of([PAIRS[i].key for i in batch], sums)
+
         for batches in ([[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]):
-            first, *rest = [
-                PairSums.of(
-                    [PAIRS[i].key for i in batch], scanner.score([encoded[i] for i in batch])
-                )
-                for batch in batches
-            ]
+            first, *rest = [sums_of(batch) for batch in batches]
             found.append(
                 scores_of(
                     sum(rest, start=first).sums, [pattern.scored for pattern in options.patterns]

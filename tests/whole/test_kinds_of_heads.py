@@ -148,7 +148,7 @@ class TestCard:
         assert card.ranking.table.score[place] == ranking.table.score[place] > 0.9
         assert (card.row()["kind"], card.row()["among_words"]) == ("cross", "aligned")
         for example in card.examples:  # of the source, and behind it the target
-            source, target = (text.split() for text in example.sentences)
+            source, target = map(str.split, example.sentences)
             assert (
                 example.units == (*source, "</s>", *target, "</s>")
                 and example.key < len(source) < example.query
@@ -403,11 +403,10 @@ def shown(model: Path) -> dict[str, Any]:
         f"{kind}_attention": output[f"{kind}_attentions"]
         for kind in ("encoder", "decoder", "cross")
     }
-    with_gradients = {
-        name: tuple(one.clone().requires_grad_() for one in layers)
-        for name, layers in kinds.items()
-    }
-    source, target = (tokenizer.tokenize(text) for text in SAVED)
+    with_gradients = {}
+    for name, layers in kinds.items():
+        with_gradients[name] = tuple(layer.clone().requires_grad_() for layer in layers)
+    source, target = map(tokenizer.tokenize, SAVED)
     return {
         **with_gradients,
         "encoder_tokens": [*source, "</s>"],

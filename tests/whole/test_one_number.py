@@ -60,7 +60,9 @@ class Expected:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The options of a command line."""
-        reading = [part for name, value in self.options.items() for part in (f"--{name}", value)]
+        reading = list[str]()
+        for name, value in self.options.items():
+            reading += [f"--{name}", value]
         return (*self.inputs, "--model", "bundled", *reading)
 
     @property
@@ -101,7 +103,7 @@ class Expected:
             self.check(row)
         screen = run(command, *self.arguments, "--predictive", "off").stdout
         letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
-        assert [mark for line in letters for mark in line.split()] == self.marks
+        assert " ".join(letters).split() == self.marks
 
 
 @pytest.fixture(
@@ -144,9 +146,9 @@ def test_a_card(expected: Expected) -> None:
     for row in cards.to_dict("records"):
         expected.check(row)
     screen = run("head", names[0], *expected.arguments, "--predictive", "off").stdout
-    share, kind = (
-        of[labels.grid.head(names[0]).place] for of in (labels.share, labels.among_words)
-    )
+    place = labels.grid.head(names[0]).place
+    share = labels.share[place]
+    kind = labels.among_words[place]
     assert f"{names[0]} {words(str(kind))} {share:.2f}, average head " in " ".join(screen.split())
 
 

@@ -2,6 +2,7 @@
 in a line.
 """
 
+import itertools
 import pickle
 import re
 from pathlib import Path
@@ -164,9 +165,8 @@ def parsed(text: str, on: int = 2, words: str = r"\S+") -> Sentence:
 
 def governor(batch: attnscan.EncodedBatch) -> Tensor:
     """Each word looks at its head."""
-    heads = torch.tensor(
-        [[-2 if head is None else int(head) for head in row] for row in batch.tags("head")]
-    )
+    numbers = np.array(batch.tags("head"), dtype=float)  # None becomes NaN
+    heads = torch.from_numpy(np.nan_to_num(numbers, nan=-2).astype(int))
     return batch.same_sentence & (heads[:, :, None] == batch.word_number[:, None, :])
 
 
@@ -201,7 +201,7 @@ def test_given_words_are_scored_as_units(planted: attnscan.LoadedModel) -> None:
 
 def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
     """Through lists, rows and shards; what was read is told apart from the plain texts."""
-    pairs = [(parsed(a), parsed(b)) for a in TEXTS for b in TEXTS]
+    pairs = [(parsed(a), parsed(b)) for a, b in itertools.product(TEXTS, TEXTS)]
     parts = [
         pickle.loads(pickle.dumps(attnscan.shard(pairs[i::2], model=planted, **PARSED)))
         for i in range(2)
@@ -261,10 +261,8 @@ def test_every_function_takes_sentences_where_texts_stand(
         and "</html>" in attnscan.report(a, b, **of_one).html
     )
     assert attnscan.profile(a, b, model=planted, unit="word").classes
-    words, tokens = (
-        attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many)
-        for unit in ("word", "token")
-    )
+    words = attnscan.heads(pairs, pattern="next-word", unit="word", **of_many)
+    tokens = attnscan.heads(pairs, pattern="next-word", unit="token", **of_many)
     assert (
         words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3
     )  # "the cat" has one word less

@@ -68,13 +68,15 @@ def test_scores_are_those_of_plain_loops_over_what_is_carried(
     ranking = attnscan.heads(INPUTS, model="bundled", related=False, predictive="off", by="carried")
     inputs = [one["written"] for one in by_hand]
     for head in ranking.scores.grid:
-        carried, even = ([one[name][head.place] for one in by_hand] for name in ("carried", "even"))
+        carried = [one["carried"][head.place] for one in by_hand]
+        even = [one["even"][head.place] for one in by_hand]
         check_head(ranking.scores, head, inputs, carried, even=even, atol=2e-6)
 
 
 def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[str, Any]]) -> None:
     options: Any = {"model": "bundled", "related": False, "predictive": "off"}
-    by_weight, by_norm = (attnscan.classify(A, B, by=by, **options) for by in ("weight", "carried"))
+    by_weight = attnscan.classify(A, B, by="weight", **options)
+    by_norm = attnscan.classify(A, B, by="carried", **options)
     assert_allclose(by_weight.output, by_hand[0]["output"], atol=1e-6)
     assert_allclose(by_weight.output.sum(1), 1)
     assert_allclose(by_weight.kept_attention().carried.weights, by_hand[0]["carried"], atol=1e-6)
@@ -190,10 +192,8 @@ class TestCommands:
         for by, least, most in (("weight", 0.8, 1.0), ("carried", 0.0, 0.2)):
             frame = attnscan.compare(model, model, [TEXT], by=by).to_frame()
             assert least <= frame[frame["pattern"] == "delimiter"]["score_a"].max() <= most
-        plain, normed = (
-            attnscan.similar([TEXT], model=model, by=by).divergence[0, 1]
-            for by in ("weight", "carried")
-        )
+        plain = attnscan.similar([TEXT], model=model, by="weight").divergence[0, 1]
+        normed = attnscan.similar([TEXT], model=model, by="carried").divergence[0, 1]
         assert abs(plain - normed) > 0.05
 
 
@@ -244,9 +244,8 @@ def test_shown_weights_are_renormalised_over_words(
 def test_a_profile_is_that_of_the_renormalised_rows(
     options: dict[str, Any], among_words: dict[str, Any]
 ) -> None:
-    profile, whole = (
-        attnscan.profile(LONG, SHORT, special=special, **options).share for special in ("out", "in")
-    )
+    profile = attnscan.profile(LONG, SHORT, special="out", **options).share
+    whole = attnscan.profile(LONG, SHORT, special="in", **options).share
     words = len(WORD_CLASSES)
     assert_allclose(
         profile[..., :words], attnscan.profile(weights=among_words).share[..., :words], atol=1e-4

@@ -90,9 +90,8 @@ def test_pairs_behind_a_redirection_are_read_by_any_name(tmp_path: Path) -> None
         "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nhe ran\ta dog ran\n"
     )
     options = ["attnscan", "heads", "-p", "next-word", "--csv", "--pairs"]
-    expected, found = (
-        _run(*options, name, where=tmp_path, stdin=pairs) for name in ("-", "/dev/stdin")
-    )
+    expected = _run(*options, "-", where=tmp_path, stdin=pairs)
+    found = _run(*options, "/dev/stdin", where=tmp_path, stdin=pairs)
     assert expected.startswith("model,") and found == expected
 
 

@@ -2,6 +2,7 @@
 and no others.
 """
 
+import itertools
 import random
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_with_special_tokens_in_the_same_heads_are_found(planted: tuple[Path, Pl
     }
     assert found == dict(plan)
     measured = [p for p, name in enumerate(result.scores.patterns) if name != "predictive"]
-    for place in {(layer, head) for layer in range(2) for head in range(5)} - set(plan):
+    for place in set(np.ndindex(2, 5)) - set(plan):
         assert result.scores.every_key.above_chance[place][measured] == pytest.approx(0, abs=1e-6)
 
 
@@ -149,7 +150,7 @@ def test_planted_heads_have_their_habits(habitual: Path, pairs: str) -> None:
 
 
 def test_heads_that_are_all_alike_have_no_statement(pairs: str, tmp_path: Path) -> None:
-    every_head: Plan = {(layer, head): "next-word" for layer in range(2) for head in range(4)}
+    every_head: Plan = dict.fromkeys(itertools.product(range(2), range(4)), "next-word")
     heads = _table(
         save_toy_bert(tmp_path, 2, 4, every_head, carries=True), "heads", "--pairs", pairs, *OFF
     )

@@ -100,9 +100,8 @@ def kills(count: int) -> Iterator[bool]:
     seconds = time.monotonic() - began
     for seed in range(count):
         draw = random.Random(seed)
-        kill, request = (
-            [(draw.uniform(0.05, seconds), number)] for number in (signal.SIGKILL, signal.SIGTERM)
-        )
+        kill = [(draw.uniform(0.05, seconds), signal.SIGKILL)]
+        request = [(draw.uniform(0.05, seconds), signal.SIGTERM)]
         interrupts = [
             (draw.uniform(0.05, seconds), signal.SIGINT),
             (draw.choice((0.0, 0.002, 0.02)), signal.SIGINT),
