@@ -32,7 +32,7 @@ from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import parallel_map
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import sum_batch
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
@@ -91,9 +91,9 @@ def random_scanner() -> Iterator[Scanner]:
         random_bert().save_pretrained(directory)
         AutoTokenizer.from_pretrained(bundled().location).save_pretrained(directory)
         dtype = "bfloat16" if fast else "float32"
-        scanner = Scanner(ScanOptions(model=directory, device="cpu", dtype=dtype, predictive="off"))
-    with scanner:
-        yield scanner
+        options = ScanOptions(model=directory, device="cpu", dtype=dtype, predictive="off")
+        with open_scanner(options) as scanner:
+            yield scanner
 
 
 def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:

@@ -476,9 +476,9 @@ def open_models(*calls: LibraryCall) -> Iterator[list[Scanner]]:
                 stack.enter_context(source.in_use)
             import torch
 
-            from attnscan.scan.scanner import Scanner
+            from attnscan.scan.scanner import open_scanner
 
-            scanners.append(stack.enter_context(Scanner(call.options, source, step)))
+            scanners.append(stack.enter_context(open_scanner(call.options, source, step)))
             warn(
                 "" if source is call.model else scanners[-1].loaded.note
             )  # a loaded model's was given by `load`

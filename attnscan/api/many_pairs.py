@@ -187,7 +187,7 @@ def run_scan(
         else ScanState(scanner.options)
     )
     total = total or pairs.how_many()
-    scanner = scanner.replace(progress=_announcing(scanner, reached.seen.read, total or 0))
+    scanner = replace(scanner, progress=_announcing(scanner, reached.seen.read, total or 0))
     scanner.tell(doing, reached.seen.read, total)
     saved_at = time.monotonic()
 

@@ -108,9 +108,11 @@ def classify(
             )
             try:
                 with call.open_model() as scanner:
+                    from attnscan.scan.one_input import classify_input
+
                     scanner.tell("scoring every head")
                     encoded = scanner.encode(pair)
-                    result = scanner.classify(pair, encoded, keep=keep_attention)
+                    result = classify_input(scanner, pair, encoded, keep=keep_attention)
                     call.note(scanner, result.signature, encoded)
             except (CaptureError, ModelError):
                 if (
@@ -132,9 +134,11 @@ def classify(
 def _each(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:
     """Classify each of several inputs. Raises: InputError, with the place of one that cannot be read."""
     with call.open_model() as scanner:
+        from attnscan.scan.one_input import classify_input
+
         for record in call.pairs.read():
             try:
-                result = scanner.classify(record.pair, keep=keep)
+                result = classify_input(scanner, record.pair, keep=keep)
             except InputError as error:
                 raise type(error)(f"{record.where}: {error.what}", error.remedy) from None
             yield replace(result, html=heads_html, pattern=tuple(call.names))
@@ -235,8 +239,10 @@ def predictive(
         )
     pair = call.pairs.single or Pair(a, b)
     with call.open_model() as scanner:
+        from attnscan.scan.one_input import find_dependencies
+
         scanner.tell("hiding words")
         encoded = scanner.encode(pair)
-        result = scanner.dependencies(pair, encoded)
+        result = find_dependencies(scanner, pair, encoded)
         call.note(scanner, result.signature, encoded)
     return result

@@ -48,8 +48,8 @@ from attnscan.results.terms import (
     MEASURES,
     MIN_DIFFERENCE,
     N_CONTROL_SETS,
-    TARGET_MEASURE,
     QUERIES,
+    TARGET_MEASURE,
     Heads,
     Match,
     Replacement,
@@ -61,6 +61,7 @@ from attnscan.text import counted
 from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:
+    from attnscan.scan.one_input import classify_input
     from attnscan.scan.scanner import Scanner
 
 
@@ -183,7 +184,7 @@ def _of_all_heads(scanner: Scanner, call: LibraryCall) -> HeadScores:
     if pair is None:
         return rank_pairs_with(scanner, call)
     encoded = scanner.encode(pair)
-    result = scanner.classify(pair, encoded)
+    result = classify_input(scanner, pair, encoded)
     call.note(scanner, result.signature, encoded)
     return HeadScores(result.signature, result.scores_by, {result.reading: result.labels})
 
@@ -427,7 +428,9 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
             if number in numbers:
                 scanner.tell("reading sentences", len(trees), len(numbers))
                 encoded = scanner.encode(record.pair)
-                result = scanner.classify(record.pair, encoded, keep=Selection(is_drawn=True))
+                result = classify_input(
+                    scanner, record.pair, encoded, keep=Selection(is_drawn=True)
+                )
                 trees[number] = ReadTree(number, record.pair.sentences[0], encoded.words, result)
     return TreesRead(tuple(trees[number] for number in numbers), syntax)
 

@@ -1,7 +1,8 @@
 """Inputs through a model, to results.
 
 options.py        what a scan computes, which heads are ablated, and what users are told meanwhile
-scanner.py        a model made ready: encode, run, score; what heads do on one input
+scanner.py        a model made ready: encode, run, score
+one_input.py      what every head does on one input, and which words help to predict which
 weights.py        saved weights of one input, scored without a model
 pair_scan.py      many pairs or trees through a model: a stream to batches; a scan that can stop
 ray.py            the same by the workers of a Ray cluster

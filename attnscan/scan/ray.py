@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, redirect_stdout
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from attnscan.model.sources import Source
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import OnBad, OnCount, group_records
 from attnscan.scan.pair_scan import scan as scan_locally
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import Pattern
@@ -47,6 +47,7 @@ class Worker:
     def __init__(self, options: ScanOptions, source: Source) -> None:
         self.options = options
         self.source = source
+        self._stack = ExitStack()
         self.scanner: Scanner | None = None
 
     def score(self, records: list[Record], *, skip: bool) -> PartResult:
@@ -56,7 +57,8 @@ class Worker:
         """
         # Not when the actor is made, whose errors Ray hands on as text alone
         if self.scanner is None:
-            self.scanner = Scanner(self.options, self.source).__enter__()
+            opened = open_scanner(self.options, self.source)
+            self.scanner = self._stack.enter_context(opened)
         skipped: list[InputError] = []
         on_bad = skipped.append if skip else None
         return scan_locally(self.scanner, records, None, on_bad), skipped

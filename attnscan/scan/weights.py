@@ -1,9 +1,10 @@
 """Saved weights of one input, scored without their model."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import collate
@@ -11,9 +12,9 @@ from attnscan.inputs.weights import SavedWeights, encode_tokens
 from attnscan.model.attention_block import AttentionBlock, expand_to_both_texts, visible_keys
 from attnscan.results.attention import Attention, Selection
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Grid
+from attnscan.results.terms import Grid, Signature
+from attnscan.scan.one_input import InputScorers, result_of_input, with_attention
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import InputScorers, result_of_input, with_attention
 from attnscan.scoring.units import Targets
 from attnscan.text import hashed
 
@@ -21,56 +22,82 @@ from attnscan.text import hashed
 def classify_weights(
     saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool | Selection = False
 ) -> HeadScores:
-    """Score and label every head by saved weights of a model of that `name`. No words count as related.
+    """Score and label every head by saved weights of a model of that `name`.
 
-    With `keep`, the result carries the weights. Raises: OptionError for what needs more than weights.
+    No words count as related. With `keep`, the result carries the weights.
+    Raises: OptionError for what needs more than weights.
     """
     if options.reading.carried:
         raise OptionError(
             "saved weights do not hold what heads carry", "leave out --by carried, or name a model"
         )
-    options = options.with_causal_patterns(
-        causal=saved.source == 0 and not np.triu(saved.attention, 1).any()
-    )
-    encoded, everything = encode_tokens(saved, options.unit), slice(None)
-    grid = Grid(saved.attention.shape[:2], options.kind)
+    sees_later = np.triu(saved.attention, 1).any()
+    options = options.with_causal_patterns(causal=saved.source == 0 and not sees_later)
+    encoded = encode_tokens(saved, options.unit)
     targets = Targets(collate([encoded]), options.patterns, by_query=True)
     scorers = InputScorers(targets, options, keep=bool(keep))
-    queries, keys = saved.attention.shape[2:]
-    present = torch.tensor(~np.array(saved.padding)[:keys] | saved.attention.any(axis=(0, 1, 2)))[
-        None
-    ]
-    visible = torch.zeros(0)
-    if saved.source:
-        visible = expand_to_both_texts(present[:, None].expand(1, queries, keys), [(queries, keys)])
-    for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        if not saved.source and not torch.equal(
-            visible, layer_visible := visible_keys(weights, present)
-        ):
-            visible = layer_visible
-        unknown: dict[str, Any] = dict.fromkeys(("query", "key", "scaling", "logits"))
-        block = AttentionBlock(grid, layer, everything, everything, weights, visible, **unknown)
+    grid = Grid(saved.attention.shape[:2], options.kind)
+    for block in _blocks(saved, grid):
         for consumer in scorers.consumers:
             consumer(block)
-    signature = options.make_signature(
-        model=name,
-        revision=None,
-        transformers=None,
-        dtype=str(saved.attention.dtype),
-        device="cpu",
-        input_hash=hashed(
-            saved.attention.tobytes(), *(token.encode(errors="replace") for token in saved.tokens)
-        ),
-        read_by="file",
-        predictive="off",
-        pairs_read=1,
-    )
+    signature = _sign(saved, name, options)
     result = result_of_input(
         signature, encoded, options, {"weight": scorers}, "there is no model to ask"
     )
     if not keep:
         return result
-    result = with_attention(
-        result, Attention.of(saved, encoded.sentence, encoded.unit, options.kind), targets
-    )
+    attention = Attention.of(saved, encoded.sentence, encoded.unit, options.kind)
+    result = with_attention(result, attention, targets)
     return result.cut(keep) if isinstance(keep, Selection) else result
+
+
+def _blocks(saved: SavedWeights, grid: Grid) -> Iterator[AttentionBlock]:
+    """The weights, layer by layer, as a model's run would show them."""
+    everything = slice(None)
+    for layer, visible in enumerate(_visible_by_layer(saved)):
+        yield AttentionBlock(
+            grid=grid,
+            layer=layer,
+            inputs=everything,
+            heads=everything,
+            weights=torch.from_numpy(saved.attention[layer])[None],
+            visible=visible,
+            query=None,
+            key=None,
+            scaling=None,
+            logits=None,
+        )
+
+
+def _visible_by_layer(saved: SavedWeights) -> Iterator[Tensor]:
+    """Which keys each query may see, of every layer: the same object where it is the same."""
+    layers, _, queries, keys = saved.attention.shape
+    is_used = saved.attention.any(axis=(0, 1, 2))
+    present = torch.tensor(~np.array(saved.padding)[:keys] | is_used)[None]
+    if saved.source:
+        cells = present[:, None].expand(1, queries, keys)
+        visible = expand_to_both_texts(cells, [(queries, keys)])
+        for _ in range(layers):
+            yield visible
+        return
+    visible = torch.zeros(0)
+    for weights in torch.from_numpy(saved.attention):
+        layer_visible = visible_keys(weights[None], present)
+        if not torch.equal(visible, layer_visible):
+            visible = layer_visible
+        yield visible
+
+
+def _sign(saved: SavedWeights, name: str, options: ScanOptions) -> Signature:
+    tokens = [token.encode(errors="replace") for token in saved.tokens]
+    return options.make_signature(
+        model=name,
+        revision=None,
+        transformers=None,
+        dtype=str(saved.attention.dtype),
+        device="cpu",
+        input_hash=hashed(saved.attention.tobytes(), *tokens),
+        read_by="file",
+        predictive="off",
+        pairs_read=1,
+    )

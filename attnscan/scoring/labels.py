@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from attnscan.results.scores import (
     CLASSES,
-    N_CLASS_SUMS,
     HABITS,
     MOST_HEADS,
+    N_CLASS_SUMS,
     RESAMPLINGS,
     SPECIAL_CLASSES,
     STABLE_SHARE,

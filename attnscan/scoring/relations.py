@@ -23,8 +23,8 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.syntax import (
     DEPENDENT,
     FARTHEST,
-    MIN_SENTENCES,
     HEAD,
+    MIN_SENTENCES,
     NOT_ALL,
     PARTS_OF_SPEECH,
     RULES,

@@ -26,7 +26,7 @@ from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.scores import FloatArray, followed, resting_on
 from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.scan.options import AblationRequest
-from attnscan.scan.pair_scan import OnBad, read_batches, finish_scan, scan, sum_over_pairs
+from attnscan.scan.pair_scan import OnBad, finish_scan, read_batches, scan, sum_over_pairs
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
@@ -300,11 +300,14 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         ).to(device)
         model_inputs = collate(inputs, scanner.loaded.pad_id).to(device).model_inputs
         scanner.tap.output(
-            model_inputs, lambda _, out: of_layers.append(out[word].to(accumulation_dtype(device)).sum(0))
+            model_inputs,
+            lambda _, out: of_layers.append(out[word].to(accumulation_dtype(device)).sum(0)),
         )
         return {"output": torch.stack(of_layers), "words": word.sum()}
 
-    total, _ = sum_over_pairs(scanner, records, sum_outputs, "heads' mean output over pairs", on_bad)
+    total, _ = sum_over_pairs(
+        scanner, records, sum_outputs, "heads' mean output over pairs", on_bad
+    )
     if total is None or not total["words"]:
         raise no_pair("to average heads over")
     means: Tensor = total["output"] / total["words"]

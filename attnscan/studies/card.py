@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -41,7 +42,7 @@ def cards(
         [main_kind_of(ranking, head) for head in heads],
     )
     if "predictive" not in names:
-        scanner.measure = None
+        scanner = replace(scanner, measure=None)
     batches = read_batches(scanner, islice(records, LOOKED_AT), on_bad)
     inputs = sorted(
         (encoded for batch, _ in batches for encoded in batch), key=lambda encoded: encoded.number

@@ -6,6 +6,7 @@ Source: Clark et al., "What Does BERT Look At?" (2019).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -46,7 +47,9 @@ def similar(
         sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
         return PairSums.of([encoded.known_pair.key for encoded in inputs], sums)
 
-    total, seen = sum_over_pairs(scanner, records, compare_heads, "comparing heads by pairs", on_bad)
+    total, seen = sum_over_pairs(
+        scanner, records, compare_heads, "comparing heads by pairs", on_bad
+    )
     if total is None or not total.sums["queries"].any():
         raise no_pair("to compare heads by")
     apart, counts = total.sums["apart"], total.sums["queries"]
@@ -72,7 +75,7 @@ def compare(
     """Compare two models on some pairs. Raises: InputError if both read none; ModelError as `_in_common`."""
     relation, alike = _in_common(scanner_a, scanner_b, match)
     a, b = (
-        scanner.with_options(labelled=True).exact().replace(relation=relation)
+        replace(scanner.with_options(labelled=True).exact(), relation=relation)
         for scanner in (scanner_a, scanner_b)
     )
     options, skipped, nearest = a.options, ScanProgress(), match == "nearest"
@@ -113,7 +116,9 @@ def compare(
             "queries": sum(map(len, keepers[0].queries)) if nearest else 0,
         }
 
-    total, seen = sum_over_pairs(a, read_by_b(), score_both, "pairs through both models", on_bad, [b])
+    total, seen = sum_over_pairs(
+        a, read_by_b(), score_both, "pairs through both models", on_bad, [b]
+    )
     if total is None:
         raise no_pair("that both models read")
     labels = []

@@ -22,6 +22,7 @@ from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
 from attnscan.results.scores import FloatArray, Labels
 from attnscan.results.terms import AttentionKind, AttentionView, Head
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import silent
 from attnscan.scan.pair_scan import OnBad, sum_over_pairs
 from attnscan.scan.scanner import Scanner
@@ -52,7 +53,7 @@ def explain(
     options, grid, (by_words, not_available) = scanner.options, scanner.grid(), changeable(scanner)
     work = partial(
         _measure,
-        scanner.replace(progress=silent),
+        replace(scanner, progress=silent),
         by_words,
         (heads or tuple(grid)) if neurons else (),
     )
@@ -95,7 +96,10 @@ def explain_input(
     scanner = scanner.exact()
     chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
     scanner.check_room(len(encoded.tokens), chosen, copies=1)
-    labels, keeper = scanner.classify(record.pair, encoded).labels, AttentionKeeper(chosen=chosen)
+    labels, keeper = (
+        classify_input(scanner, record.pair, encoded).labels,
+        AttentionKeeper(chosen=chosen),
+    )
     scanner.run(scanner.collate([encoded]).model_inputs, keeper)
     return replace(
         explain(scanner, [record], heads, pattern, labels=labels),

@@ -17,7 +17,8 @@ from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import LIKELIEST, Change, HiddenToken, Prediction, PredictionKind
-from attnscan.scan.scanner import InputReading, Scanner
+from attnscan.scan.one_input import InputReading
+from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import (
     ModelInputs,
     Restore,

@@ -34,8 +34,9 @@ from attnscan.model.forward import eval_mode
 from attnscan.model.loading import LoadedModel, TaskHead, adopt, task_head
 from attnscan.model.sources import choose
 from attnscan.results.heads import HeadScores
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 
 pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.loads_anew]
 PAIR = Pair("the cat sat on the mat .", "the cat ran to the store .")
@@ -77,10 +78,10 @@ def state(model: Any, tokenizer: Any) -> dict[str, Any]:
 
 
 def scored(source: LoadedModel | str, **options: Any) -> HeadScores:
-    with Scanner(
+    with open_scanner(
         ScanOptions(**options), choose(source) if isinstance(source, str) else source
     ) as scanner:
-        return scanner.classify(PAIR)
+        return classify_input(scanner, PAIR)
 
 
 def same(first: HeadScores, second: HeadScores) -> bool:
@@ -153,7 +154,7 @@ def test_heads_are_those_of_the_checkpoint(
     result, ours = scored(loaded), task_heads(loaded)
     assert state(model, tokenizer) == before
     assert same(result, scored(str(tmp_path)))
-    with Scanner(ScanOptions(), choose(str(tmp_path))) as scanner:
+    with open_scanner(ScanOptions(), choose(str(tmp_path))) as scanner:
         theirs = task_heads(scanner.loaded)
     assert list(ours) == list(theirs) == heads
     ids = torch.tensor([[2, 5, 6, 3]])
@@ -355,8 +356,8 @@ def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
         values.data_ptr()
         for values in (*loaded.with_task_head.parameters(), *loaded.with_task_head.buffers())
     } <= held
-    with Scanner(ScanOptions(), loaded) as scanner:
+    with open_scanner(ScanOptions(), loaded) as scanner:
         before = sum(type(held) is BertModel for held in gc.get_objects())
-        scanner.classify(PAIR)
+        classify_input(scanner, PAIR)
         assert sum(type(held) is BertModel for held in gc.get_objects()) == before
     assert loaded.tokenizer is not tokenizer

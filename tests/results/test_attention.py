@@ -11,7 +11,8 @@ from attnscan.errors import SelectionError
 from attnscan.model import tap
 from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.terms import AttentionKind, Head
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.one_input import classify_input
+from attnscan.scan.scanner import open_scanner
 
 
 def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None:
@@ -67,13 +68,13 @@ def test_what_is_kept_of_a_part_is_that_part(
     attention: Attention, monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
     monkeypatch.setattr(tap, "_BLOCK_CELLS", cells)
-    with Scanner(BUNDLED) as scanner:
+    with open_scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
             selection, variant = (
                 Selection(heads, window=(2, 7)),
                 scanner.with_options(by="carried" if heads else None),
             )
-            result = variant.classify(ARTICLE, keep=selection)
+            result = classify_input(variant, ARTICLE, keep=selection)
             kept = result.kept_attention()
             assert (
                 (result.labels.habits is None)

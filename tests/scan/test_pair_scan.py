@@ -41,9 +41,10 @@ from attnscan.results.attention import Chosen
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import best_first
 from attnscan.scan import pair_scan as reading
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import finish_scan, scan
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.scan.state import ScanState, half
 from attnscan.scan.weights import classify_weights
 from attnscan.scoring.patterns import PATTERNS, Pattern
@@ -86,11 +87,11 @@ LONG = Pair("the cat " * 40, "a mat")
 def test_long_inputs_are_cut_skipped_or_refused_and_counted(options: ScanOptions) -> None:
     records = records_of([PAIRS[0], LONG, PAIRS[1]])
     for on_long, counts in (("truncate", (3, 1, 0)), ("skip", (3, 0, 1))):
-        with Scanner(replace(options, on_long=on_long)) as scanner:  # type: ignore[arg-type]
+        with open_scanner(replace(options, on_long=on_long)) as scanner:  # type: ignore[arg-type]
             seen = states_of(scanner, records)[-1].seen
         assert (seen.read, seen.truncated, seen.skipped) == counts
     with (
-        Scanner(options) as scanner,
+        open_scanner(options) as scanner,
         pytest.raises(TooLongError, match=r"pairs.tsv:3: the input is \d+ tokens"),
     ):
         states_of(scanner, records)
@@ -98,7 +99,7 @@ def test_long_inputs_are_cut_skipped_or_refused_and_counted(options: ScanOptions
 
 def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: ScanOptions) -> None:
     records = records_of([PAIRS[0], Pair("\u200b", "a"), PAIRS[1]])
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         with pytest.raises(
             InputError, match=r"pairs\.tsv:3: the tokenizer finds no word in sentence A"
         ):
@@ -113,11 +114,11 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
     pairs = [*PAIRS, *PAIRS[:4]]
     halves = [[pair for pair in pairs if half(pair, options.seed) == which] for which in (0, 1)]
     assert min(map(len, halves)) > 10
-    with Scanner(replace(options, split=True)) as scanner:
+    with open_scanner(replace(options, split=True)) as scanner:
         ranking = finish_scan(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
     assert ranking.ranked_by is not None
     for scores, subset in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
-        with Scanner(options) as scanner:
+        with open_scanner(options) as scanner:
             alone = finish_scan(scanner, states_of(scanner, records_of(subset))[-1]).scores
         for name in ("score", "chance", "se", "n", "pairs"):
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
@@ -132,7 +133,7 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
 def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
     for which in (0, 1):
         one = next(pair for pair in PAIRS if half(pair, options.seed) == which)
-        with Scanner(replace(options, split=True)) as scanner:
+        with open_scanner(replace(options, split=True)) as scanner:
             state = states_of(scanner, records_of([one]))[-1]
             with pytest.raises(
                 InputError, match="no pair in one of the two halves; give more pairs"
@@ -141,7 +142,7 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
 
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         return finish_scan(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
@@ -176,7 +177,7 @@ def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -
 def test_what_memory_does_not_hold_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, fits: Any, too_much: Any, watched: bool
 ) -> None:
-    with Scanner(BUNDLED) as scanner:
+    with open_scanner(BUNDLED) as scanner:
         grid, needs = scanner.grid(), 150_000 * 8000
         kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
         monkeypatch.setattr(memory, "free_memory", lambda: needs + kept)
@@ -194,7 +195,7 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
 
 def _states(options: ScanOptions) -> tuple[list[ScanState], Any]:
     """All states, and the finished ranking with `predictive`."""
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         states = states_of(scanner, RECORDS)
         return states, finish_scan(scanner, states[-1]).to_frame()
 
@@ -232,7 +233,7 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
     for count in (1, 3):
         threads(count)
         numbers.append([])
-        with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
+        with open_scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
             rows = numbers[-1]
             scan(
                 scanner,
@@ -246,7 +247,7 @@ def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(
     toy: str, threads: Callable[[int], None]
 ) -> None:
     threads(4)
-    with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
+    with open_scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
         model, before = scanner.loaded.model, scanner.loaded.model.config._attn_implementation
         with pytest.raises(KeyboardInterrupt):
             scan(scanner, RECORDS, keep=Mock(side_effect=KeyboardInterrupt))
@@ -271,8 +272,8 @@ LABELLED = replace(BUNDLED, labelled=True, predictive="off")
 def test_of_one_pair_patterns_and_rest_are_those_of_classify() -> None:
     """Habits are not: of many pairs they must hold by a test."""
     labels = _scanned(LABELLED, DIFFERENT[:1]).labels
-    with Scanner(replace(LABELLED, labelled=False)) as scanner:
-        alone = scanner.classify(DIFFERENT[0]).labels
+    with open_scanner(replace(LABELLED, labelled=False)) as scanner:
+        alone = classify_input(scanner, DIFFERENT[0]).labels
     assert (
         (labels.follows == alone.follows).all()
         and (labels.rests == alone.rests).all()

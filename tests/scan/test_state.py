@@ -17,7 +17,7 @@ from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.scan import pair_scan as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import skip_seen
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.scan.state import ScanProgress, draw_sample, load_state, save_state
 from attnscan.scoring.patterns import PATTERNS
 
@@ -26,7 +26,7 @@ from attnscan.scoring.patterns import PATTERNS
 def saved(options: ScanOptions, tmp_path: Path) -> Path:
     """The state of a scan of four pairs."""
     path = tmp_path / "state.npz"
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
     return path
 
@@ -42,7 +42,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(
 ) -> None:
     """To the last bit: states lie between windows, so the same batches are run."""
     sampling = replace(options, predictive="distance", predictive_pairs=3, split=True)
-    with Scanner(sampling) as scanner:
+    with open_scanner(sampling) as scanner:
         states = states_of(scanner, records_of(PAIRS))
         assert len(states) > 5
         for stop in (0, 2, len(states) - 1):
@@ -59,7 +59,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(
 
 @pytest.mark.usefixtures("small_windows")
 def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
     for other in (PAIRS[1:11], PAIRS[:5], [*PAIRS[:9], Pair("the cat")], [*PAIRS[:9], PAIRS[8]]):
         with pytest.raises(StateError, match="other pairs"):
@@ -83,7 +83,7 @@ def test_a_state_of_other_options_is_refused(
     options: ScanOptions, saved: Path, other: dict[str, Any]
 ) -> None:
     with (
-        Scanner(replace(options, **other)) as scanner,
+        open_scanner(replace(options, **other)) as scanner,
         pytest.raises(StateError, match="another run: its"),
     ):
         load_state(saved, scanner)
@@ -101,7 +101,7 @@ def test_a_state_of_another_model_under_the_same_name_is_refused(
     directory, path = tmp_path / "model", tmp_path / "state.json"
     shutil.copytree(toy, directory)
     here = replace(options, model=str(directory))
-    with Scanner(here) as scanner:
+    with open_scanner(here) as scanner:
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
     changed = directory / ("model.safetensors" if part == "weights" else "tokenizer.json")
     if part == "weights":
@@ -111,7 +111,7 @@ def test_a_state_of_another_model_under_the_same_name_is_refused(
     else:
         changed.write_text(changed.read_text().replace('"lowercase": true', '"lowercase": false'))
     with (
-        Scanner(here) as scanner,
+        open_scanner(here) as scanner,
         pytest.raises(StateError, match=f"begun with another model, .*: {words}"),
     ):
         load_state(path, scanner)
@@ -133,7 +133,7 @@ def test_a_state_of_another_layout_is_refused(options: ScanOptions, saved: Path)
     for missing in about:
         rest = json.dumps({name: value for name, value in about.items() if name != missing})
         changes.append(("about", lambda _, rest=rest: np.array(rest), "not a valid state file"))
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         for name, change, message in changes:
             saved.write_bytes(whole)
             with np.load(saved) as file:

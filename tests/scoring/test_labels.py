@@ -9,8 +9,8 @@ from truth_of_labels import Means, Unit, add_up
 
 from attnscan.results.scores import (
     CLASSES,
-    N_CLASS_SUMS,
     HABITS,
+    N_CLASS_SUMS,
     RESAMPLINGS,
     SPECIAL_CLASSES,
     WORD_CLASSES,

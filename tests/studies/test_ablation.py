@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from attnscan.results.ablation import Ablation, HeadSet, Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Grid, Head, Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
 from attnscan.studies.ablation import _effect, ablate, requested_sets, with_controls
@@ -59,7 +60,7 @@ def chain() -> Callable[[], Iterator[Record]]:
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
     directory = save_toy_mlm(tmp_path_factory.mktemp("worth"))
-    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
         yield scanner
 
 
@@ -118,9 +119,9 @@ def test_batches_and_shared_forwards_change_nothing(
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
-    for replace in ("zero", "mean"):
+    for replacement in ("zero", "mean"):
         with pytest.raises(InputError, match=r"no pair (can be measured|to average heads over)"):
-            ablate(toy, reader_of(), each_of(CARRIER, replace=replace))
+            ablate(toy, reader_of(), each_of(CARRIER, replace=replacement))
 
 
 @pytest.mark.parametrize("replace", ["zero", "mean"])
@@ -185,7 +186,7 @@ def in_half(which: int, *pairs: Pair) -> list[Pair]:
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
     plan = {(0, 1): "next-word", (1, 0): "previous-word", (1, 2): "next-word"}
     directory = save_toy_bert(tmp_path_factory.mktemp("planted") / "toy", 2, 3, plan)
-    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
         yield scanner
 
 
@@ -211,7 +212,7 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     request = AblationRequest(("previous-word", "next-word"), draws=2)
     steps: list[Any] = []
-    telling = planted.replace(progress=lambda *step: steps.append(step))
+    telling = replace(planted, progress=lambda *step: steps.append(step))
     found, chosen_by, seen = requested_sets(telling, read_planted, request)
     assert [(chosen.name, chosen.heads) for chosen in found] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
@@ -307,7 +308,7 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     )
     whole = AutoModelForSequenceClassification.from_config(config).eval()
     model = saved_with_tokenizer(tmp_path / "classifier", whole)
-    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
         alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of(Head(0, 1)))
         with pytest.raises(
@@ -344,7 +345,7 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
 
 def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     model = saved_with_tokenizer(tmp_path / "nsp", BertForNextSentencePrediction(_config()).eval())
-    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
         loss = losses_of(scanner.loaded, ["next-sentence"], 0, {})["next-sentence"]
@@ -373,7 +374,7 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2", "modernbert"])
 def test_without_a_task_head_the_vector_of_the_input_counts(tmp_path: Path, family: str) -> None:
     model = saved_with_tokenizer(tmp_path, tiny_model(family, TAPPED[family]))
-    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), Head(2, 0)))
         with pytest.raises(ModelError, match="masked-lm cannot be measured"):
             ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), measures=("masked-lm",)))

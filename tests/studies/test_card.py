@@ -14,9 +14,10 @@ from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES
 from attnscan.results.terms import Head
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import finish_scan, scan
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.studies import card
 from attnscan.studies.card import cards
 from attnscan.studies.comparison import similar
@@ -35,7 +36,7 @@ NEXT, ALIKE, PUNCTUATION = Head(0, 0), Head(0, 1), Head(1, 2)
 def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
     directory: Path = save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, PLAN, carries=True)
     options = ScanOptions(model=str(directory), predictive="off", related=False, labelled=True)
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         yield scanner
 
 
@@ -56,7 +57,7 @@ def test_links_are_those_of_a_plain_loop(scanner: Scanner, seen: dict[Head, Card
     """Over what heads carry among words, from `classify` alone."""
     linked: dict[tuple[str, str], np.ndarray] = {}
     for pair in PAIRS:
-        result = scanner.classify(pair, keep=True)
+        result = classify_input(scanner, pair, keep=True)
         words = [place for place, sentence in enumerate(result.sentence) if sentence >= 0]
         units = [result.units[place] for place in words]
         rows = result.kept_attention().carried.weights[:, :, words][..., words].astype(float)

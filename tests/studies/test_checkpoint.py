@@ -9,7 +9,7 @@ from support.checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 from attnscan.results.card import Checkpoint
 from attnscan.results.terms import MEASURES
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.studies.checkpoint import examine
 
 NO_MASK = "the model has no mask token"
@@ -17,7 +17,7 @@ NOT_LATER = "no token sees a later one, so no word is eligible"
 
 
 def _examined(directory: Path) -> Checkpoint:
-    with Scanner(ScanOptions(model=str(directory))) as scanner:
+    with open_scanner(ScanOptions(model=str(directory))) as scanner:
         return examine(scanner)
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.terms import Head, Match
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.studies.comparison import compare, similar
 from attnscan.studies.explanation import rotations
@@ -54,8 +55,8 @@ def _compared(
     one: Path, other: Path, match: Match = "place", pairs: list[Pair] = PAIRS, special: str = "out"
 ) -> Comparison:
     with (
-        Scanner(_options(one, special=special)) as scanner,
-        Scanner(_options(other, special=special)) as rival,
+        open_scanner(_options(one, special=special)) as scanner,
+        open_scanner(_options(other, special=special)) as rival,
     ):
         return compare(scanner, rival, _read(pairs), match)
 
@@ -133,16 +134,16 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
         Pair("i bought a cat", "the mat ran"),
         Pair("a dog went to the store"),
     ]
-    with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
-        ours = one.replace(relation=_relate("cat dog", "sat ran", "bought mat"))
-        theirs = other.replace(relation=_relate("cat dog", "bought ran"))
+    with open_scanner(_options(before)) as one, open_scanner(_options(after)) as other:
+        ours = replace(one, relation=_relate("cat dog", "sat ran", "bought mat"))
+        theirs = replace(other, relation=_relate("cat dog", "bought ran"))
         found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
         with_one = compare(
-            one.replace(relation=_relate("cat dog")),
-            other.replace(relation=_relate("cat dog")),
+            replace(one, relation=_relate("cat dog")),
+            replace(other, relation=_relate("cat dog")),
             _read(pairs),
         )
-        without = compare(one.replace(relation=None), other.changed(relation=None), _read(pairs))
+        without = compare(replace(one, relation=None), other.changed(relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
     for labels in found.model_labels:
         assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
@@ -175,7 +176,7 @@ def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, af
     found = _compared(before, after, special="in")
     sums = []  # of each model and pair. Shape: [weight or n, layer, head, pattern]
     for model in (before, after):
-        with Scanner(_options(model)) as scanner:
+        with open_scanner(_options(model)) as scanner:
             of_pairs = [scanner.score([scanner.encode(pair)]) for pair in PAIRS]
         sums.append(
             [
@@ -202,7 +203,10 @@ def test_pairs_that_one_of_them_cannot_read_count_for_neither(
     tokenizer = AutoTokenizer.from_pretrained(after, model_max_length=20)
     short = shutil.copytree(after, tmp_path / "short")
     tokenizer.save_pretrained(short)
-    with Scanner(_options(before)) as one, Scanner(_options(short, on_long="skip")) as other:
+    with (
+        open_scanner(_options(before)) as one,
+        open_scanner(_options(short, on_long="skip")) as other,
+    ):
         found = compare(one, other, _read([PAIRS[0], long, *PAIRS[1:]]))
         with pytest.raises(TooLongError, match="here: the input is"):
             compare(one, other.with_options(on_long="error"), _read([long]))
@@ -249,7 +253,9 @@ def directory_of_alike(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def scanner(directory_of_alike: str) -> Iterator[Scanner]:
-    with Scanner(ScanOptions(model=directory_of_alike, predictive="off", special="in")) as scanner:
+    with open_scanner(
+        ScanOptions(model=directory_of_alike, predictive="off", special="in")
+    ) as scanner:
         yield scanner
 
 

@@ -42,7 +42,7 @@ from attnscan.results.explanation import (
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Grid, Head
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.units import Targets
 from attnscan.studies import explanation
@@ -75,7 +75,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def found(toy: str) -> Explanations:
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         return _explained(scanner, LONG_AND_SHORT)
 
 
@@ -129,7 +129,7 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
         Pair("i went to the store ."),
         Pair("a cat", "the cat ran"),
     ]
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         together = explain(scanner, [_record(pair) for pair in pairs])
         backwards = explain(scanner, [_record(pair) for pair in reversed(pairs)])
         alone = [_explained(scanner, pair) for pair in pairs]
@@ -205,7 +205,7 @@ def test_ranges_of_queries_explain_as_whole_rows_do(
         _record(Pair("the cat sat on the mat .", "a cat ran on the mat")),
         [NOTHING, THREE],
     )
-    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         whole = _explained(scanner, record.pair, heads)
         monkeypatch.setattr(tap, "_BLOCK_CELLS", 1)
         ranges = _explained(scanner, record.pair, heads)
@@ -217,7 +217,7 @@ def test_ranges_of_queries_explain_as_whole_rows_do(
 
 def test_no_pair_is_an_error(toy: str) -> None:
     with (
-        Scanner(ScanOptions(model=toy, predictive="off")) as scanner,
+        open_scanner(ScanOptions(model=toy, predictive="off")) as scanner,
         pytest.raises(InputError, match="no pair"),
     ):
         explain(scanner, [])
@@ -227,7 +227,7 @@ def test_no_pair_is_an_error(toy: str) -> None:
 def test_a_model_without_segments_says_so(tmp_path: Path, family: str) -> None:
     """The keys of the second are grouped, and the third is watched."""
     model = saved_with_tokenizer(tmp_path, tiny_model(family, {**TAPPED, **UNTAPPED}[family]))
-    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = _explained(scanner, Pair("the cat sat on the mat", "a cat ran"))
     assert "segments_swapped" in found.not_available and not {"positions_shuffled", "neurons"} & {
         *found.not_available

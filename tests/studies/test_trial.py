@@ -31,8 +31,9 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change, Prediction
 from attnscan.results.terms import Head
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.studies.interventions import shuffle_words
 from attnscan.studies.trial import Trials
 
@@ -148,7 +149,7 @@ class ByHand:
 
 @contextmanager
 def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
-    with Scanner(
+    with open_scanner(
         ScanOptions(**{"model": str(directory), "predictive": "off"} | options)
     ) as scanner:
         yield Trials(scanner)
@@ -175,10 +176,13 @@ def test_nothing_changed_equals_classify_to_the_last_bit(
     directories: dict[str, Path], family: str, unit: Any
 ) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
-    with Scanner(
+    with open_scanner(
         ScanOptions(model=str(directories[family]), predictive="off", unit=unit)
     ) as scanner:
-        expected, result = scanner.classify(pair, keep=True), Trials(scanner).run(pair).result
+        expected, result = (
+            classify_input(scanner, pair, keep=True),
+            Trials(scanner).run(pair).result,
+        )
     assert expected.labels_by.keys() == result.labels_by.keys()
     for reading in expected.labels_by:
         ours, theirs = (

@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.results.heads import HeadScores
+from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import scan
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scan.state import ScanState
 from attnscan.scoring.blocks import PairSums
 
@@ -38,13 +39,13 @@ def states_of(
 
 
 def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> HeadScores:
-    with Scanner(options) as scanner:
-        return scanner.classify(pair, keep=keep)
+    with open_scanner(options) as scanner:
+        return classify_input(scanner, pair, keep=keep)
 
 
 def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> PairSums:
     """The sums of some pairs, which add to other shards', by a model that is loaded for them."""
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         sums = states_of(
             scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1))
         )[-1].sums

@@ -31,7 +31,7 @@ from attnscan.model.tap import AttentionTap
 from attnscan.results.predictions import Change
 from attnscan.results.terms import Grid
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.studies.trial import _switch_off
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -103,7 +103,7 @@ def test_the_encoder_inside_is_what_was_saved(
 def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
     directory = _save(tmp_path, _make(kind, family))
     ran = []
-    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+    with open_scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
         # found by a run to the end
         whole = scanner.loaded.masked_lm or scanner.loaded.model
         _ = scanner.grid()

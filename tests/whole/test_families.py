@@ -37,7 +37,7 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.tap import AttentionTap
 from attnscan.results.scores import Scores
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.patterns import PATTERNS
@@ -260,7 +260,7 @@ def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(
     written, weights = _plainly(checkpoint)
     options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
     found = []
-    with Scanner(options) as scanner:
+    with open_scanner(options) as scanner:
         encoded = [scanner.encode(pair) for pair in PAIRS]
 
         def sums_of(batch: list[int]) -> PairSums:

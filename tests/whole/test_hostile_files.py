@@ -26,7 +26,7 @@ from attnscan.inputs.sentence import Pair, Record
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import scan
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.scan.state import load_state, save_state
 
 PAIRS = [
@@ -166,7 +166,7 @@ def test_saved_weights_are_read_right_or_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_scan_keeps_is_read_right_or_refused(tmp_path: Path, tiny: Path) -> None:
-    with Scanner(
+    with open_scanner(
         ScanOptions(model=str(tiny), predictive="off", related=False, on_long="truncate")
     ) as scanner:
         state = scan(scanner, [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)])

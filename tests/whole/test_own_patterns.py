@@ -21,7 +21,7 @@ from attnscan import Sentence
 from attnscan.errors import AttnscanError, InputError, OptionError
 from attnscan.inputs.sentence import Pair
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import open_scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 A = "i went to the store ."
@@ -99,7 +99,7 @@ def test_what_is_no_pattern_is_refused(toy: str, message: str) -> None:
 def test_characters_lead_to_units() -> None:
     text = "I bought fresh strawberries."
     for unit, expected in (("token", ["straw", "##berries"]), ("word", ["strawberries"])):
-        with Scanner(ScanOptions(model="bundled", unit=unit)) as scanner:  # type: ignore[arg-type]
+        with open_scanner(ScanOptions(model="bundled", unit=unit)) as scanner:  # type: ignore[arg-type]
             one = scanner.encode(Pair("I went.", text))
             start = text.index("strawberries")
             assert [one.units[i] for i in one.units_between(1, start, start + 3 + 9)] == expected

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.intervals import half_width
-from attnscan.results.syntax import FEW_SENTENCES, MIN_SENTENCES, HEAD, MIN_WEIGHT, NOTHING, Syntax
+from attnscan.results.syntax import FEW_SENTENCES, HEAD, MIN_SENTENCES, MIN_WEIGHT, NOTHING, Syntax
 from attnscan.results.terms import Head, pd
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
