@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from attnscan.inputs.sentence import Sentence
     from attnscan.model.loading import LoadedModel
     from attnscan.results.attention import Attention
+    from attnscan.results.grid import Head
     from attnscan.results.heads import HeadScores
-    from attnscan.results.terms import Head
     from attnscan.scoring.patterns import PATTERNS, Pattern
     from attnscan.server.serving import serve
 
@@ -89,7 +89,7 @@ _HOMES = {
     "inputs.sentence": ("Sentence",),
     "model.loading": ("LoadedModel",),
     "results.attention": ("Attention",),
-    "results.terms": ("Head",),
+    "results.grid": ("Head",),
     "results.heads": ("HeadScores",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
     "server.serving": ("serve",),

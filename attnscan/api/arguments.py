@@ -17,14 +17,8 @@ from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.records import FileReading, OnBad, objects_in
 from attnscan.inputs.sentence import EncodedInput, Pair, Record, Text
 from attnscan.results.files import check_writable, local_path
-from attnscan.results.terms import (
-    AttentionName,
-    Heads,
-    Signature,
-    attention_named,
-    heads_written,
-    parse_heads,
-)
+from attnscan.results.grid import AttentionName, Heads, attention_named, heads_written, parse_heads
+from attnscan.results.signature import Signature
 from attnscan.scan.options import OnProgress, ScanOptions, note, note_inputs, progress_of, warn
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, PatternLike, pattern_list, with_own

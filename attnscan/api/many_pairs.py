@@ -23,8 +23,8 @@ from attnscan.errors import OptionError, StateError
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import ResultsByKind, is_stream
+from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores, Profile
-from attnscan.results.terms import Heads
 from attnscan.scan.options import OnProgress, note
 from attnscan.text import counted
 from attnscan.views.notebook import heads_html

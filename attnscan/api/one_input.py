@@ -24,10 +24,11 @@ from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.sentence import Pair, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.attention import Selection
+from attnscan.results.choices import Side
 from attnscan.results.files import ResultsByKind, check_suffix, write_file
+from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
-from attnscan.results.terms import Heads, Side
 from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 

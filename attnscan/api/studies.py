@@ -31,9 +31,21 @@ from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.attention import Selection
 from attnscan.results.card import Cards, Checkpoint
+from attnscan.results.choices import (
+    MAX_DIVERGENCE,
+    MEASURES,
+    MIN_DIFFERENCE,
+    N_CONTROL_SETS,
+    QUERIES,
+    TARGET_MEASURE,
+    Match,
+    Replacement,
+)
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.explanation import Explanations
+from attnscan.results.grid import Heads
 from attnscan.results.heads import HeadScores
+from attnscan.results.lazy import pd
 from attnscan.results.syntax import (
     FEW_SENTENCES,
     USUAL_SENTENCES,
@@ -42,18 +54,6 @@ from attnscan.results.syntax import (
     TreesRead,
     check_relation,
     sentence_numbers,
-)
-from attnscan.results.terms import (
-    MAX_DIVERGENCE,
-    MEASURES,
-    MIN_DIFFERENCE,
-    N_CONTROL_SETS,
-    QUERIES,
-    TARGET_MEASURE,
-    Heads,
-    Match,
-    Replacement,
-    pd,
 )
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen

@@ -21,10 +21,11 @@ from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Sentence, Text
 from attnscan.results.attention import Selection
-from attnscan.results.files import write_file
+from attnscan.results.files import Picture, write_file
+from attnscan.results.grid import Heads, attention_named, heads_written
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import PICTURE_WIDTH, Heads, Picture, attention_named, heads_written
 from attnscan.scan.options import OnProgress, progress_of
+from attnscan.views.palette import PICTURE_WIDTH
 
 if TYPE_CHECKING:
     from attnscan.views.page.page import Page

@@ -24,6 +24,7 @@ from attnscan.errors import AttnscanError, OutputError, needs
 from attnscan.inputs.files import local_files, shown
 from attnscan.results.files import (
     Format,
+    Picture,
     check_library,
     check_suffix,
     check_writable,
@@ -32,7 +33,6 @@ from attnscan.results.files import (
     render_object,
     write_file,
 )
-from attnscan.results.terms import Picture
 from attnscan.text import counted, plain
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscan.results.terms import AttentionKind, Grid
+from attnscan.results.grid import AttentionKind, Grid
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.attention import Attention, Chosen
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 
 
 class AttentionKeeper:

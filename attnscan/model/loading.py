@@ -34,7 +34,8 @@ from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.forward import first_line, named_arguments, quiet_transformers
 from attnscan.model.sources import Device, Dtype, Source, fingerprint
 from attnscan.model.writing import writes_text
-from attnscan.results.terms import IN_MEMORY, AttentionName
+from attnscan.results.grid import AttentionName
+from attnscan.results.signature import IN_MEMORY
 from attnscan.text import counted, plain
 
 BLOCK_SPARSE = "block_sparse"

@@ -23,7 +23,7 @@ from attnscan.model.attention_functions import (
 )
 from attnscan.model.forward import accepted_inputs, model_failure
 from attnscan.model.watch import AttentionCall, SoftmaxWatch
-from attnscan.results.terms import AttentionKind, Grid
+from attnscan.results.grid import AttentionKind, Grid
 
 _TOKEN = 5
 """Of which the probe is: of any vocabulary, and padding in none."""

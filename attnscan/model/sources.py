@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attnscan.errors import ModelError
-from attnscan.results.terms import pd
+from attnscan.results.lazy import pd
 from attnscan.text import hashed
 
 DEFAULT_MODEL = "bert-base-uncased"

@@ -33,7 +33,7 @@ from attnscan.model.attention_functions import (
 from attnscan.model.forward import accepted_inputs, model_failure, quiet_transformers
 from attnscan.model.probe import ModelCalls, find_calls, unreadable
 from attnscan.model.watch import AttentionCall, SoftmaxWatch
-from attnscan.results.terms import AttentionKind
+from attnscan.results.grid import AttentionKind
 
 _BLOCK_CELLS = 1 << 20
 """Weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in

@@ -1,6 +1,10 @@
 """What is found, as frozen tables, and how it is written: numpy and pandas, no torch.
 
-terms.py           heads and their names, readings, the signature; words and defaults that results and options share
+grid.py            heads, their names and their order in a model
+signature.py       where a result comes from, and by which reading of attention it is
+label_rules.py     how patterns take part in labels
+choices.py         what the options of studies may be, and their defaults
+lazy.py            pandas and scipy, imported when first used
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern; its label, else its habit; how sure that is
 heads.py           every head on one input or over many pairs: labels, scores, ranks, weights, where attention goes

@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from attnscan.results.choices import Replacement
+from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
-from attnscan.results.terms import Grid, Head, Replacement, Signature, described, pd, signed_frame
+from attnscan.results.lazy import pd
+from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import counted
 
-SIGNIFICANCE = 0.05  # the largest p by rank at which a set of heads is said to cost more than others
+SIGNIFICANCE = (
+    0.05  # the largest p by rank at which a set of heads is said to cost more than others
+)
 _FRAME_COLUMNS = "model set heads measure intact ablated control effect se spread controls rank p overlap n pairs conclusion"
 _ABOUT = "replace draws chosen_by choosing_pairs measured_pairs"  # fields of an ablation that tables hold as well
 _ROUNDING = 1e-6  # losses that differ by less, as a share of themselves, are equal: batching alone changes them so much
@@ -132,7 +137,7 @@ class Ablation:
     measured_pairs: int  # the other pairs, on which the sets were measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
-    __repr__ = described
+    __repr__ = describe
 
     @property
     def by_quantity(self) -> dict[Quantity, list[Effect]]:

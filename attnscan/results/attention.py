@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.encode import token_named
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.terms import AttentionKind, Grid, Head, HeadLike, Side
+from attnscan.results.choices import Side
+from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike
 
+MIN_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
 PADDING = -2  # the sentence number of padding
 MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from attnscan.results.ablation import Ablation
 from attnscan.results.explanation import CAUSES
+from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
+from attnscan.results.lazy import pd
+from attnscan.results.signature import signed_frame
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import Head, HeadLike, pd, signed_frame
 
 _LABELS = (
     "name",

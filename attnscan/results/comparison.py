@@ -9,20 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, Match
+from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
+from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import (
-    MAX_DIVERGENCE,
-    MIN_DIFFERENCE,
-    Grid,
-    Head,
-    Heads,
-    Match,
-    Signature,
-    described,
-    pd,
-    signed_frame,
-)
+from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import plain
 
 FALSE_DISCOVERIES = (
@@ -43,7 +35,7 @@ class Similarity:
     signature: Signature  # where the result comes from: model, versions, device, input
     within: float = MAX_DIVERGENCE  # how far apart a group's heads may be on average, in nats
 
-    __repr__ = described
+    __repr__ = describe
 
     @property
     def grid(self) -> Grid:

@@ -9,21 +9,16 @@ from typing import Any
 import numpy as np
 
 from attnscan.results.attention import Attention
+from attnscan.results.grid import Head, HeadLike
 from attnscan.results.intervals import half_width
+from attnscan.results.label_rules import THRESHOLD
+from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.terms import (
-    SHUFFLES,
-    THRESHOLD,
-    Head,
-    HeadLike,
-    Signature,
-    described,
-    pd,
-    signed_frame,
-)
+from attnscan.results.signature import Signature, describe, signed_frame
 
 NEURONS = "effective_neurons", "stability", "sign_agreement"
 ROTATIONS = 8
+SHUFFLES = 8  # how often the words' positions are shuffled
 SHUFFLED = "positions_shuffled"
 CAUSES = {
     SHUFFLED: "with the words' positions shuffled",
@@ -62,7 +57,7 @@ class Explanations:
         None  # the index of the token of the one input that was asked about; None for all
     )
 
-    __repr__ = described
+    __repr__ = describe
 
     def __getitem__(self, name: HeadLike) -> pd.Series[Any]:
         """One head's row: of the pattern asked for, else of its own, else of the one that it comes nearest to.

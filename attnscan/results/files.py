@@ -21,10 +21,13 @@ from typing import Any, Literal, TypeVar
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.files import path_of, scheme_of, shown
-from attnscan.results.terms import AttentionName, pd
+from attnscan.results.grid import AttentionName
+from attnscan.results.lazy import pd
 from attnscan.text import json_plain, plain
 
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx"]
+Picture = Literal["png", "svg", "pdf"]
+"""Formats of pictures."""
 DECIMALS = 6
 _LONGEST_TEXT = 32_767  # characters of a workbook's cell
 MOST_ROWS = 1_048_576  # of a sheet, the names of columns included

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
 from attnscan.results.attention import Attention, Selection
+from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.intervals import half_width
+from attnscan.results.lazy import pd
 from attnscan.results.scores import (
     MOST_HEADS,
     SPECIAL_CLASSES,
@@ -24,18 +26,13 @@ from attnscan.results.scores import (
     ScoreTable,
     best_first,
 )
-from attnscan.results.terms import (
-    AS_THEY_ARE,
+from attnscan.results.signature import (
+    RAW_VIEW,
     AttentionView,
     By,
-    Grid,
-    Head,
-    HeadLike,
-    Heads,
     Signature,
     Special,
-    described,
-    pd,
+    describe,
     signed_frame,
 )
 
@@ -57,7 +54,7 @@ class Profile:
     grid: Grid
     signature: Signature
 
-    __repr__ = described
+    __repr__ = describe
 
     @property
     def average(self) -> FloatArray:
@@ -126,7 +123,7 @@ class HeadScores:
     ] = ()  # the gold links of cross attention: units of the target and the source
     output: FloatArray | None = None
     """The mean length of what each head puts out for a word, as a share of its layer's. Shape: [layer, head]."""
-    shown: AttentionView = AS_THEY_ARE  # by what weights are shown and drawn
+    shown: AttentionView = RAW_VIEW  # by what weights are shown and drawn
     attention: Attention | None = field(default=None, compare=False)  # the input's, if it was kept
     targets: Sequence[NDArray[np.float32]] = field(default=(), compare=False)
     """Of each layer, if the attention was kept, each pattern's target. Shape: [pattern, query unit, key unit]."""
@@ -137,7 +134,7 @@ class HeadScores:
 
     def __repr__(self) -> str:
         counts = Counter(self.label.ravel().tolist()).most_common() if self.has_labels else []
-        return described(
+        return describe(
             self, *(f"{count} {label or 'no distinct habit'}" for label, count in counts)
         )
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnscan.results.terms import scipy
+from attnscan.results.lazy import scipy
 
 CONFIDENCE = 0.95  # how often an interval holds the value that all pairs of this kind would give
 

@@ -7,9 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attnscan.results.grid import Head
+from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Head, HelpMeasure, Signature, described, pd, signed_frame
+from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import plain
+
+HelpMeasure = Literal["cpmi", "distance"]
+"""How much a word helps to predict another.
+
+By the masked-LM head, or by how far the last hidden state moves."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Dependencies:
     help: WordDependencies  # how much each word helps to predict each other one: `.values` [word, helper], and how it was measured
     signature: Signature  # where the result comes from: model, versions, device, input
 
-    __repr__ = described
+    __repr__ = describe
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""

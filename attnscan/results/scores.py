@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
+from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import score_interval
-from attnscan.results.terms import DELIMITER, RESTING, THRESHOLD, AttentionView, Grid, Head, Scored
+from attnscan.results.label_rules import DELIMITER, RESTING, THRESHOLD, Scored
+from attnscan.results.signature import AttentionView
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -132,7 +134,9 @@ N_CLASS_SUMS = len(_CLASS_SUMS)
 
 RESTING_SHARE = 0.5  # a head with more of its attention than this on special tokens rests there
 RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
-STABLE_SHARE = 0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
+STABLE_SHARE = (
+    0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
+)
 MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
 
 _AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
@@ -261,7 +265,11 @@ class Labels:
     @property
     def label_stays(self) -> FloatArray:
         """The share of resamples in which each label stays; NaN where that was not measured."""
-        return np.full(self.grid.shape, np.nan) if self.label_stability is None else self.label_stability
+        return (
+            np.full(self.grid.shape, np.nan)
+            if self.label_stability is None
+            else self.label_stability
+        )
 
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:

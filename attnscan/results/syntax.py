@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError, nearest
 from attnscan.inputs.sentence import Sentence
+from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.heads import HeadScores
+from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, best_first
-from attnscan.results.terms import By, Grid, Head, Heads, Signature, described, pd, signed_frame
+from attnscan.results.signature import By, Signature, describe, signed_frame
 
 HEAD, DEPENDENT = (
     "dep->head",
@@ -143,7 +145,7 @@ class Syntax:
     signature: Signature  # where the result comes from: model, versions, device, treebank
     held: Syntax | None = None  # what heads do on a second treebank, if there is one
 
-    __repr__ = described
+    __repr__ = describe
 
     @property
     def grid(self) -> Grid:

@@ -20,7 +20,7 @@ from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Dependencies
 from attnscan.results.scores import FloatArray, Scores
-from attnscan.results.terms import AttentionView, By, Signature, Special
+from attnscan.results.signature import AttentionView, By, Signature, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import KEY_SETS

@@ -19,17 +19,10 @@ from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared
 from attnscan.inputs.sentence import QuerySide, Unit, Words
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.terms import (
-    N_CONTROL_SETS,
-    THRESHOLD,
-    AttentionKind,
-    AttentionName,
-    AttentionView,
-    By,
-    Replacement,
-    Signature,
-    Special,
-)
+from attnscan.results.choices import N_CONTROL_SETS, Replacement
+from attnscan.results.grid import AttentionKind, AttentionName
+from attnscan.results.label_rules import THRESHOLD
+from attnscan.results.signature import AttentionView, By, Signature, Special
 from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS, SHIPPED, Pattern
 from attnscan.text import counted
 

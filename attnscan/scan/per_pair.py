@@ -30,8 +30,10 @@ from attnscan.results.files import (
     is_stream,
     settle,
 )
+from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import AttentionKind, Grid, Signature, pd
+from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import KEY_SETS
 

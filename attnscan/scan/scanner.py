@@ -21,9 +21,10 @@ from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shift_right, write_target, writes_text
 from attnscan.results.attention import Chosen
-from attnscan.results.predictions import WordDependencies
+from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import AttentionKind, Grid, HelpMeasure, Signature
+from attnscan.results.signature import Signature
 from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scoring.predictive import MaskedQueries, help_between_words, measure_of
 from attnscan.scoring.scorer import pair_sums

@@ -28,8 +28,8 @@ from attnscan.inputs.sentence import Pair, Place, Record, Sentence
 from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Labels, Scores
+from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import PairSums, SumsByName, add_sums

@@ -11,8 +11,9 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.weights import SavedWeights, encode_tokens
 from attnscan.model.attention_block import AttentionBlock, expand_to_both_texts, visible_keys
 from attnscan.results.attention import Attention, Selection
+from attnscan.results.grid import Grid
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Grid, Signature
+from attnscan.results.signature import Signature
 from attnscan.scan.one_input import InputScorers, result_of_input, with_attention
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.units import Targets

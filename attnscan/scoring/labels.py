@@ -17,6 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.label_rules import DELIMITER, Scored
+from attnscan.results.lazy import scipy
 from attnscan.results.scores import (
     CLASSES,
     HABITS,
@@ -35,7 +38,7 @@ from attnscan.results.scores import (
     followed,
     resting_on,
 )
-from attnscan.results.terms import DELIMITER, AttentionKind, AttentionView, Grid, Scored, scipy
+from attnscan.results.signature import AttentionView
 from attnscan.scoring.blocks import (
     KEY_SETS,
     PAIR_SUMS,

@@ -22,7 +22,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import OptionError, nearest, out_of_memory
-from attnscan.results.terms import Scored
+from attnscan.results.label_rules import Scored
 from attnscan.text import hashed
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.forward import check_finite, forward, restrict_task_head
 from attnscan.model.loading import LoadedModel
 from attnscan.model.threads import most_workers, parallel_map
-from attnscan.results.predictions import WordDependencies
+from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import HelpMeasure
 from attnscan.text import counted
 
 Hidden = tuple[int, ...]  # the units to hide in a sequence

@@ -18,8 +18,10 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.intervals import holm, p_value
 from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Signature
 from attnscan.results.syntax import (
     DEPENDENT,
     FARTHEST,
@@ -31,7 +33,6 @@ from attnscan.results.syntax import (
     Row,
     Syntax,
 )
-from attnscan.results.terms import MIN_ON_WORDS, Signature
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
 from attnscan.scoring.units import UnitBlock, Units, accumulation_dtype
 from attnscan.text import hashed

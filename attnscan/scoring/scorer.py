@@ -20,8 +20,10 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.forward import not_finite
+from attnscan.results.attention import MIN_ON_WORDS
+from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import CLASSES, FloatArray
-from attnscan.results.terms import MIN_ON_WORDS, RESTING, AttentionView
+from attnscan.results.signature import AttentionView
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.units import EPSILON, BatchSums, Targets, UnitBlock, Units, accumulation_dtype

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from attnscan.errors import OptionError
 from attnscan.inputs.annotations import copy_links
 from attnscan.inputs.sentence import Pair
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.predictions import Change, Positions, Segments
-from attnscan.results.terms import AttentionKind, Head
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.trial import Trial, Trials
 from attnscan.text import hashed, plain

@@ -23,8 +23,9 @@ from attnscan.model.forward import check_finite
 from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import parallel_map
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
+from attnscan.results.grid import Grid, Head
+from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray, followed, resting_on
-from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.pair_scan import OnBad, finish_scan, read_batches, scan, sum_over_pairs
 from attnscan.scan.scanner import Scanner

@@ -13,9 +13,9 @@ from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen
 from attnscan.results.card import Card, Example, main_kind_of
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Head
 from attnscan.scan.pair_scan import OnBad, read_batches
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
@@ -111,7 +111,9 @@ def _look(scanner: Scanner, encoded: EncodedInput) -> tuple[Attention, dict[str,
     )
     sums = scanner.score([encoded], scanner.word_dependencies([encoded]), [keeper])
     attention = keeper.attention(encoded).in_words(encoded.units)
-    return attention.without_special_tokens if reading.words_only else attention, columns_of(sums, reading)
+    return attention.without_special_tokens if reading.words_only else attention, columns_of(
+        sums, reading
+    )
 
 
 def _cells(attention: Attention, shares: FloatArray) -> pd.DataFrame:

@@ -8,7 +8,8 @@ import numpy as np
 from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import NO_LIMIT
 from attnscan.results.card import Checkpoint
-from attnscan.results.terms import DELIMITER, MEASURES
+from attnscan.results.choices import MEASURES
+from attnscan.results.label_rules import DELIMITER
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.losses import losses_of
 

@@ -18,9 +18,10 @@ from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import check_finite
+from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, Match
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, AttentionView, Match
+from attnscan.results.signature import AttentionView
 from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sum_over_pairs
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, labels_from_sums, no_pair

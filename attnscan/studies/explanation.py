@@ -20,8 +20,9 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Chosen
 from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import FloatArray, Labels
-from attnscan.results.terms import AttentionKind, AttentionView, Head
+from attnscan.results.signature import AttentionView
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import silent
 from attnscan.scan.pair_scan import OnBad, sum_over_pairs

@@ -19,8 +19,8 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import EncodedInput
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.forward import named_arguments
-from attnscan.results.explanation import SHUFFLED
-from attnscan.results.terms import SHUFFLES, AttentionKind
+from attnscan.results.explanation import SHUFFLED, SHUFFLES
+from attnscan.results.grid import AttentionKind
 from attnscan.scan.scanner import Scanner
 
 _SAME = 1e-5  # weights that differ by less are the same but for rounding

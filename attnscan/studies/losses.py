@@ -13,8 +13,9 @@ from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.forward import restrict_task_head
 from attnscan.model.loading import LoadedModel, task_head
 from attnscan.results.ablation import Quantity
+from attnscan.results.choices import MEASURES, TARGET_MEASURE
+from attnscan.results.grid import AttentionKind
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import MEASURES, TARGET_MEASURE, AttentionKind
 from attnscan.scan.pair_scan import draw_numbers
 
 MASKED, NEXT, CLASSES, VECTOR = MEASURES
@@ -208,7 +209,9 @@ def measures_of(
             else "it is for decoder and cross attention"
         )
         raise ModelError(f"{unfit} cannot be measured: {reason}", "leave --measure out")
-    losses = losses_of(loaded, [TARGET_MEASURE] if writes else wanted or MEASURES[:-1], seed, labelled)
+    losses = losses_of(
+        loaded, [TARGET_MEASURE] if writes else wanted or MEASURES[:-1], seed, labelled
+    )
     available = [loss for loss in losses.values() if isinstance(loss, Loss)]
     if wanted and len(available) < len(losses):
         name, reason = next(

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnscan.results.card import Card
+from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
+from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import RESAMPLINGS, HeadKind, Labels
-from attnscan.results.terms import RESTING, Grid, Head
 from attnscan.text import counted, plain
 from attnscan.views.palette import GROUPS, style_of, words
 

@@ -83,6 +83,7 @@ RAMP = (
 )
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
+PICTURE_WIDTH = 3.3  # inches, as wide as a journal's column: the width of pictures
 PAPER_SIZE = 7.0  # of text in points: what journals ask for at the least
 PAPER_STYLE: dict[str, Any] = {
     **dict.fromkeys(("font.size", "axes.titlesize", "figure.titlesize"), PAPER_SIZE),

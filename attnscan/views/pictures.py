@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
+from attnscan.results.files import Picture
+from attnscan.results.grid import AttentionKind, Grid, Heads
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.syntax import FEW_SENTENCES, Syntax
-from attnscan.results.terms import PICTURE_WIDTH, AttentionKind, Grid, Heads, Picture
 from attnscan.text import counted, plain
 from attnscan.views import palette
 from attnscan.views.behaviour import kinds_of, of_attention, why_unscored, why_unsure
-from attnscan.views.palette import letter, on_white, paper_color, words
+from attnscan.views.palette import PICTURE_WIDTH, letter, on_white, paper_color, words
 
 Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
 Kind = Literal[

@@ -23,7 +23,7 @@ from attnscan.errors import (
     PairsError,
     TooLongError,
 )
-from attnscan.results.terms import Head
+from attnscan.results.grid import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A)]

@@ -26,9 +26,10 @@ import attnscan
 from attnscan import HeadScores
 from attnscan.results.attention import Attention
 from attnscan.results.files import render
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import Labels
-from attnscan.results.terms import By, Head, Special
+from attnscan.results.signature import By, Special
 from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import heads_html

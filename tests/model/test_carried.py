@@ -13,7 +13,7 @@ from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.tap import AttentionTap
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 
 _LENGTHS = (12, 8)  # of the inputs, without padding
 

@@ -32,7 +32,7 @@ from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, visible_keys
 from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import parallel_map
-from attnscan.results.terms import AttentionKind, Grid
+from attnscan.results.grid import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}

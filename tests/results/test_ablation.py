@@ -8,7 +8,7 @@ from support.small_results import SIGNATURE
 
 from attnscan.results.ablation import Ablation, Quantity
 from attnscan.results.files import render
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 
 ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 

@@ -10,7 +10,7 @@ from support.small_scans import ARTICLE, BUNDLED, classify
 from attnscan.errors import SelectionError
 from attnscan.model import tap
 from attnscan.results.attention import Attention, Chosen, Selection
-from attnscan.results.terms import AttentionKind, Head
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.scanner import open_scanner
 

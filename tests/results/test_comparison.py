@@ -10,7 +10,7 @@ from support.small_results import PATTERNS, SIGNATURE, labels_of, result_of
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.scores import Labels, Scores
-from attnscan.results.terms import AttentionView
+from attnscan.results.signature import AttentionView
 
 
 def _compared(one: list[float], other: list[float]) -> float:

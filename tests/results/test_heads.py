@@ -15,8 +15,9 @@ from support.small_results import (
 )
 
 from attnscan.errors import OptionError
+from attnscan.results.grid import Head
 from attnscan.results.scores import ScoreTable, best_first
-from attnscan.results.terms import AttentionView, Head
+from attnscan.results.signature import AttentionView
 
 NAN = float("nan")
 FIRST = [

@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 
 from attnscan.errors import SelectionError
+from attnscan.results.grid import AttentionKind, Grid, Head, attention_named, heads_written
 from attnscan.results.predictions import Change, HiddenToken, Prediction
-from attnscan.results.terms import (
-    AttentionKind,
-    Grid,
-    Head,
-    Signature,
-    attention_named,
-    heads_written,
-)
+from attnscan.results.signature import Signature
 
 GRID = Grid((3, 2))
 CROSS, HYBRID = Grid((1, 2), AttentionKind.CROSS), Grid((2, 2), layers=(1, 3))

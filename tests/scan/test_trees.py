@@ -15,8 +15,8 @@ import attnscan
 from attnscan.errors import InputError, OptionError, StateError, TooLongError
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import Sentence
+from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax
-from attnscan.results.terms import Head
 
 PLAN = {
     (0, 0): "articles to nouns",

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from support.small_results import SCORED
 from truth_of_labels import Means, Unit, add_up
 
+from attnscan.results.label_rules import Scored
 from attnscan.results.scores import (
     CLASSES,
     HABITS,
@@ -16,7 +17,7 @@ from attnscan.results.scores import (
     WORD_CLASSES,
     Labels,
 )
-from attnscan.results.terms import USUAL, AttentionView, Scored
+from attnscan.results.signature import DEFAULT_VIEW, AttentionView
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS, SumsByName
 from attnscan.scoring.labels import (
@@ -80,7 +81,7 @@ def _pairs(count: int) -> Sums:
 
 def _labels(
     sums: SumsByName,
-    reading: AttentionView = USUAL,
+    reading: AttentionView = DEFAULT_VIEW,
     scored: tuple[Scored, ...] = SCORED,
     **how: bool,
 ) -> Labels:
@@ -89,7 +90,7 @@ def _labels(
     )
 
 
-@pytest.mark.parametrize("reading", [USUAL, SPECIAL_IN], ids=["out", "in"])
+@pytest.mark.parametrize("reading", [DEFAULT_VIEW, SPECIAL_IN], ids=["out", "in"])
 def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     reading: AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
 ) -> None:
     """Of one pair, and of the words of one input, there is no error."""
     pairs = _pairs(count)
-    shares = class_shares(pairs, scores_of(pairs, SCORED), USUAL, by_pair=by_pair)
+    shares = class_shares(pairs, scores_of(pairs, SCORED), DEFAULT_VIEW, by_pair=by_pair)
     names, share, se, chance = shares
     assert names == (*WORD_CLASSES, *SPECIAL_CLASSES)
     for place, name in enumerate(names):

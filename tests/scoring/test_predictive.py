@@ -21,8 +21,7 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
-from attnscan.results.predictions import WordDependencies
-from attnscan.results.terms import HelpMeasure
+from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.scoring.patterns import chosen
 from attnscan.scoring.predictive import (
     MaskedQueries,

@@ -26,9 +26,9 @@ from support.page_contents import Elements
 
 from attnscan.errors import InputError, SelectionError
 from attnscan.inputs.sentence import Pair
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change
-from attnscan.results.terms import AttentionKind, Head
 from attnscan.server.app import MOST_BODY, listening
 from attnscan.server.session import Question, Session, question_of
 from attnscan.text import plain

@@ -24,8 +24,9 @@ from transformers import (
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.results.ablation import Ablation, HeadSet, Quantity
+from attnscan.results.choices import Replacement
+from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Grid, Head, Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scan.state import half

@@ -13,7 +13,7 @@ from attnscan.inputs.sentence import Pair, Record, Unit
 from attnscan.model import tap
 from attnscan.results.card import Card
 from attnscan.results.explanation import CAUSES
-from attnscan.results.terms import Head
+from attnscan.results.grid import Head
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import finish_scan, scan

@@ -7,7 +7,7 @@ import pytest
 from support.checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
 from attnscan.results.card import Checkpoint
-from attnscan.results.terms import MEASURES
+from attnscan.results.choices import MEASURES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner
 from attnscan.studies.checkpoint import examine

@@ -18,8 +18,9 @@ from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import Relation, Units
 from attnscan.inputs.sentence import Pair, Record
 from attnscan.model.keeper import AttentionKeeper
+from attnscan.results.choices import Match
 from attnscan.results.comparison import Comparison, Similarity
-from attnscan.results.terms import Head, Match
+from attnscan.results.grid import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.patterns import PATTERNS

@@ -39,8 +39,8 @@ from attnscan.results.explanation import (
     gone_by,
     sign,
 )
+from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import Grid, Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.patterns import PATTERNS

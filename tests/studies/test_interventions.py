@@ -20,7 +20,7 @@ from support.handwritten_inputs import input_of
 
 from attnscan.errors import ModelError
 from attnscan.model.tap import AttentionTap
-from attnscan.results.terms import AttentionKind
+from attnscan.results.grid import AttentionKind
 from attnscan.scoring.blocks import PairSums, error, residuals
 from attnscan.studies.explanation import _numbers
 from attnscan.studies.interventions import (

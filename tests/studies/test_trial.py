@@ -28,9 +28,9 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change, Prediction
-from attnscan.results.terms import Head
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner

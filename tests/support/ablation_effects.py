@@ -6,7 +6,7 @@ import torch
 from support.toy_bert import toy_tokenizer
 
 from attnscan.results.ablation import Effect, HeadSet, Quantity
-from attnscan.results.terms import Head
+from attnscan.results.grid import Head
 
 NATS = Quantity("masked-lm", "nats a word")
 

@@ -16,7 +16,7 @@ from attnscan.inputs.batch import EncodedBatch, collate
 from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Unit
 from attnscan.inputs.weights import encode_tokens
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 
 _SPECIAL = {"[CLS]", "[SEP]", "<s>", "</s>"}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnscan.model.loading import LoadedModel, chosen_device
 from attnscan.model.sources import Device, Dtype, Source
-from attnscan.results.terms import AttentionName
+from attnscan.results.grid import AttentionName
 
 _MOST = 12  # of them, the one that was asked for last at the end
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

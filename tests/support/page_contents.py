@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
+from attnscan.results.grid import AttentionKind
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import AttentionKind, AttentionView
+from attnscan.results.signature import AttentionView
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.weights import classify_weights
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from support.translator import eager
 from transformers import AutoTokenizer
 
+from attnscan.results.grid import Head
 from attnscan.results.heads import Scores
-from attnscan.results.terms import Head
 
 Matrix = NDArray[np.float64]
 PATTERNS = tuple(pattern for pattern in by_loops.PATTERNS if pattern != "predictive")

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from attnscan.results.grid import Grid
 from attnscan.results.heads import HeadScores
+from attnscan.results.label_rules import Scored
 from attnscan.results.scores import Habits, Labels, Scores, ScoreTable
-from attnscan.results.terms import USUAL, AttentionView, Grid, Scored, Signature
+from attnscan.results.signature import DEFAULT_VIEW, AttentionView, Signature
 from attnscan.scoring.labels import habits_of
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
@@ -62,7 +64,7 @@ def labels_of(
     above: list[list[float]] = ABOVE,
     winners: Sequence[int] | None = None,
     stays: Sequence[float] | None = None,
-    reading: AttentionView = USUAL,
+    reading: AttentionView = DEFAULT_VIEW,
     threshold: float = 0.25,
 ) -> Labels:
     """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2
@@ -82,9 +84,9 @@ def labels_of(
 
 def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> HeadScores:
     """One input by weight among words, of heads of one layer that follow patterns or nothing."""
-    labels = Labels(scores_of(above, share, itself), USUAL, resampled="words")
+    labels = Labels(scores_of(above, share, itself), DEFAULT_VIEW, resampled="words")
     return HeadScores(
-        SIGNATURE, {"weight": labels.scores}, {USUAL: labels}, units=("a",), sentence=(0,)
+        SIGNATURE, {"weight": labels.scores}, {DEFAULT_VIEW: labels}, units=("a",), sentence=(0,)
     )
 
 
@@ -143,6 +145,10 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
         names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads)
     )
     labels = Labels(
-        scores, USUAL, habits=statements, label_stability=np.full((layers, heads), 0.5), units=9
+        scores,
+        DEFAULT_VIEW,
+        habits=statements,
+        label_stability=np.full((layers, heads), 0.5),
+        units=9,
     )
-    return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {USUAL: labels})
+    return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {DEFAULT_VIEW: labels})

@@ -15,7 +15,7 @@ from support.tokenizers_of_kinds import BERT
 from support.toy_bert import _FEATURES, _WORD, HEAD_SIZE, VOCABULARY, WORDS, _install, save_toy_bert
 from transformers import BertForMaskedLM
 
-from attnscan.results.terms import Head
+from attnscan.results.grid import Head
 
 GAP = 5.0
 CARRIER = Head(0, 0)

@@ -10,9 +10,10 @@ from support.page_contents import made_up
 from support.small_results import SIGNATURE, ranking_of
 
 from attnscan.results.attention import Chosen
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
+from attnscan.results.label_rules import Scored
 from attnscan.results.scores import HABITS
-from attnscan.results.terms import Head, Scored
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unscored
 from attnscan.views.notebook import heads_html

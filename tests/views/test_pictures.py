@@ -26,8 +26,8 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.weights import weights_of
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.comparison import Comparison, Similarity
+from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import Grid, Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.weights import classify_weights
 from attnscan.scoring.cross import cross_patterns

@@ -28,8 +28,8 @@ from attnscan.inputs.sentence import Pair
 from attnscan.model.loading import load
 from attnscan.model.sources import choose
 from attnscan.model.tap import AttentionTap
+from attnscan.results.grid import Grid
 from attnscan.results.predictions import Change
-from attnscan.results.terms import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner
 from attnscan.studies.trial import _switch_off

@@ -22,7 +22,7 @@ from support.hypothesis_draws import draws
 
 from attnscan.cli.app import COMMANDS
 from attnscan.cli.output import SUFFIXES
-from attnscan.results.terms import Picture
+from attnscan.results.files import Picture
 
 OBEYED = (
     "\x1b[2J",  # an empty screen

@@ -28,7 +28,7 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import StateError
 from attnscan.results.scores import WORD_CLASSES
-from attnscan.results.terms import AttentionView
+from attnscan.results.signature import AttentionView
 
 INPUTS = [
     (A, B),

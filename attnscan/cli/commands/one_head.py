@@ -8,7 +8,7 @@ import typer
 from attnscan.cli import options as o
 from attnscan.cli.output import input_lines
 from attnscan.inputs.files import shown
-from attnscan.results.terms import Side
+from attnscan.results.choices import Side
 
 
 def head(

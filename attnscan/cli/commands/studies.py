@@ -7,7 +7,7 @@ import typer
 from attnscan.cli import options as o
 from attnscan.cli.output import input_lines, output_of
 from attnscan.inputs.files import shown
-from attnscan.results.terms import (
+from attnscan.results.choices import (
     MAX_DIVERGENCE,
     MIN_DIFFERENCE,
     N_CONTROL_SETS,

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.attention import Attention, carried_shares
-from attnscan.results.terms import MIN_ON_WORDS, AttentionView, Head
+from attnscan.results.attention import MIN_ON_WORDS, Attention, carried_shares
+from attnscan.results.grid import Head
+from attnscan.results.signature import AttentionView
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""

@@ -12,10 +12,11 @@ import pandas as pd
 
 from attnscan.results.attention import PADDING, Attention
 from attnscan.results.files import render
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import HABITS, best_first
-from attnscan.results.terms import IN_MEMORY, Head, Signature
+from attnscan.results.signature import IN_MEMORY, Signature
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
 from attnscan.views.behaviour import statement, summary, why_unsure

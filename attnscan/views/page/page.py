@@ -20,10 +20,10 @@ from markupsafe import Markup
 
 from attnscan.errors import OptionError
 from attnscan.results.attention import Attention, check_drawn
+from attnscan.results.grid import Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Prediction
 from attnscan.results.syntax import Syntax, TreesRead
-from attnscan.results.terms import Head, Heads
 from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page import arrays

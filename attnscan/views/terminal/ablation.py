@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.ablation import SIGNIFICANCE, Ablation, Effect, Quantity
-from attnscan.results.terms import AttentionKind
+from attnscan.results.grid import AttentionKind
 from attnscan.text import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from attnscan.model.sources import Catalog
 from attnscan.results.card import Checkpoint, answers
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import named

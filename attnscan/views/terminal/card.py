@@ -9,8 +9,8 @@ from rich.text import Text
 
 from attnscan.results.card import Card, Cards, Example
 from attnscan.results.explanation import evidence
+from attnscan.results.grid import Head
 from attnscan.results.syntax import Syntax
-from attnscan.results.terms import Head
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import does, how_sure
 from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
-from attnscan.results.terms import Heads
+from attnscan.results.grid import Heads
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter

@@ -9,8 +9,9 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, Explanations, sign
-from attnscan.results.terms import SHUFFLES, Head, pd
+from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, SHUFFLES, Explanations, sign
+from attnscan.results.grid import Head
+from attnscan.results.lazy import pd
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS

@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from attnscan.results.grid import Head
 from attnscan.results.heads import HeadWeights
 from attnscan.results.predictions import Dependencies
-from attnscan.results.terms import Head
 from attnscan.text import counted, plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import flowed, model_line, named, number

@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores, Profile
+from attnscan.results.label_rules import THRESHOLD
 from attnscan.results.scores import SPECIAL_CLASSES, Labels
-from attnscan.results.terms import THRESHOLD, AttentionKind, Head
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import (
     kinds_of,
@@ -196,7 +197,10 @@ def best_heads_view(
 def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table:
     """The best heads of a pattern of many pairs, with what their scores are worth."""
     p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
-    excludes_self, itself = result.scores.scored[p].excludes_self, result.table.self_mass[..., p].ravel()
+    excludes_self, itself = (
+        result.scores.scored[p].excludes_self,
+        result.table.self_mass[..., p].ravel(),
+    )
     columns = [
         Column("head"),
         Column("score", ">.3f"),

@@ -12,7 +12,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.terms import AttentionView, Signature
+from attnscan.results.signature import AttentionView, Signature
 from attnscan.text import plain
 from attnscan.views.palette import COLORS, letter
 

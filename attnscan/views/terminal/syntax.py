@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
+from attnscan.results.lazy import pd
 from attnscan.results.syntax import FEW_SENTENCES, HEAD, MIN_SENTENCES, MIN_WEIGHT, NOTHING, Syntax
-from attnscan.results.terms import Head, pd
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
 

@@ -13,7 +13,8 @@ from support.page_contents import Elements, carrying, made_up, without_neurons
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.attention import Chosen, check_drawn
 from attnscan.results.files import render
-from attnscan.results.terms import By, Head, Special
+from attnscan.results.grid import Head
+from attnscan.results.signature import By, Special
 from attnscan.views.page.arrays import WEIGHT_STEPS
 from attnscan.views.page.facts import strongest_first
 from attnscan.views.page.page import SIZE, PageOptions, at_most, page

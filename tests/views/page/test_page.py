@@ -15,8 +15,8 @@ import attnscan
 from attnscan import HeadScores
 from attnscan.errors import OptionError
 from attnscan.results.files import render
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.terms import Head
 from attnscan.text import plain
 from attnscan.views.page import page as page_module
 from attnscan.views.page.page import PageOptions, answer_of, live_page, page

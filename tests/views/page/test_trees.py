@@ -9,8 +9,8 @@ from support.treebanks import line, planted, planted_file
 
 import attnscan
 from attnscan.api.studies import read_trees
+from attnscan.results.grid import Head
 from attnscan.results.syntax import TreesRead
-from attnscan.results.terms import Head
 from attnscan.text import plain
 from attnscan.views.page.page import PageOptions, trees_page
 

@@ -13,7 +13,8 @@ from support.small_results import SIGNATURE, WINNERS, doing, labels_of, ranking_
 
 import attnscan
 from attnscan.results.heads import HeadScores
-from attnscan.results.terms import AttentionView, Scored
+from attnscan.results.label_rules import Scored
+from attnscan.results.signature import AttentionView
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, words
 from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen

@@ -15,7 +15,7 @@ from support.toy_bert import save_toy_bert
 import attnscan
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.card import Cards, Example
-from attnscan.results.terms import Grid
+from attnscan.results.grid import Grid
 from attnscan.views.terminal.ablation import ablation_view
 from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.parts import number, render
