@@ -1,4 +1,6 @@
-"""Questions as JSON from the network, the models that stay loaded to answer them, and the last answers."""
+"""Questions as JSON from the network, the models that stay loaded to answer them, and the last
+answers.
+"""
 
 import json
 import re
@@ -22,8 +24,8 @@ from attnscan.views.page.page import answer_of, live_page, numbers_of, page
 
 _HEAD = re.compile(r"([edc]?)([0-9]{1,4})-([0-9]{1,4})")
 _KINDS = {kind.letter: kind for kind in AttentionKind}
-_MOST = 4096  # places, or heads, in a list
-_MOST_HELD = 8  # answers: the last ones
+_MAX_ITEMS = 4096  # places, or heads, in a list
+_MAX_HELD = 8  # answers: the last ones
 
 
 class Question(BaseModel):
@@ -33,11 +35,11 @@ class Question(BaseModel):
 
     a: str
     b: str | None = None
-    hidden: list[Annotated[int, Field(ge=0, le=65_535)]] = Field(default=[], max_length=_MOST)
+    hidden: list[Annotated[int, Field(ge=0, le=65_535)]] = Field(default=[], max_length=_MAX_ITEMS)
     positions: Positions = "kept"
     segments: Segments = "kept"
     off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field(
-        default=[], max_length=_MOST
+        default=[], max_length=_MAX_ITEMS
     )
     model: int = Field(default=0, ge=0)  # which of those that are loaded
     attention: Literal["", "encoder", "decoder", "cross"] = (
@@ -52,9 +54,12 @@ class Question(BaseModel):
     @property
     def change(self) -> Change:
         """The change of the input and of the model."""
-        names = [match.groups() for name in self.off if (match := _HEAD.fullmatch(name))]
-        off = tuple(Head(int(layer), int(head), kind=_KINDS[kind]) for kind, layer, head in names)
-        return Change(tuple(self.hidden), self.positions, self.segments, off)
+        return Change(
+            hidden=tuple(self.hidden),
+            positions=self.positions,
+            segments=self.segments,
+            off=tuple(map(_head_named, self.off)),
+        )
 
     @property
     def id(self) -> str:
@@ -63,7 +68,16 @@ class Question(BaseModel):
 
     def as_json(self) -> dict[str, Any]:
         """The JSON that a page sends to ask this question."""
-        return self.model_dump(exclude=set() if self.attention else {"attention"})
+        unset = set() if self.attention else {"attention"}
+        return self.model_dump(exclude=unset)
+
+
+def _head_named(name: str) -> Head:
+    """A head by a name that has been checked."""
+    match = _HEAD.fullmatch(name)
+    assert match is not None
+    kind, layer, head = match.groups()
+    return Head(int(layer), int(head), kind=_KINDS[kind])
 
 
 def question_of(body: bytes, models: int) -> Question:
@@ -93,15 +107,26 @@ class Loaded:
     """A pair whose gold links cross attention has on all pairs with as many words."""
 
     @classmethod
-    def of(cls, *scanners: Scanner, links: Pair | None = None) -> Self:
-        """Made ready to be changed, each scanner for a kind of attention. Raises: as `Trials` does."""
-        kinds: dict[str, Trials] = {
-            scanner.options.attention: Trials(scanner) for scanner in scanners
-        }
+    def from_scanners(cls, scanners: Sequence[Scanner], links: Pair | None = None) -> Self:
+        """Make a model ready to be changed, each scanner for a kind of attention.
+
+        Raises: as `Trials` does.
+        """
+        kinds: dict[str, Trials] = {}
+        for scanner in scanners:
+            kinds[scanner.options.attention] = Trials(scanner)
         return cls(scanners[0].signature().title, kinds, links)
 
+    @property
+    def first_kind(self) -> Trials:
+        """The kind of attention that is asked where a question names none."""
+        return next(iter(self.kinds.values()))
+
     def run(self, question: Question) -> Trial:
-        """Try a question's input. Raises: as `Trials.run`; OptionError for a kind of attention that is not there."""
+        """Try a question's input.
+
+        Raises: as `Trials.run`; OptionError for a kind of attention that is not there.
+        """
         if question.attention not in (*self.kinds, ""):
             raise OptionError(f"{question.attention} attention is not served", "ask about another")
         pair = question.pair
@@ -109,16 +134,18 @@ class Loaded:
             pair = pair.source  # B is a target
         if self.links is not None and question.attention in ("cross", ""):
             pair = copy_links(pair, self.links)
-        return (self.kinds.get(question.attention) or next(iter(self.kinds.values()))).run(
-            pair, question.change
-        )
+        trials = self.kinds.get(question.attention) or self.first_kind
+        return trials.run(pair, question.change)
 
 
 class Session:
-    """The models and answers of a server. Only the thread of `worker` may call the methods, since they run models."""
+    """The models and answers of a server. Only the thread of `worker` may call the methods, since
+    they run models.
+    """
 
     def __init__(self, models: Sequence[Loaded], first: Question) -> None:
-        self.models, self.first = tuple(models), first
+        self.models = tuple(models)
+        self.first = first
         self.worker = ThreadPoolExecutor(1, "attnscan-model")
         self._held: dict[str, Trial] = {}  # the last ones, newest last
 
@@ -126,7 +153,7 @@ class Session:
         """The answer to a question, by the model if it is not held. Raises: as `Loaded.run`."""
         trial = self._held.pop(question.id, None) or self.models[question.model].run(question)
         self._held[question.id] = trial
-        for name in [*self._held][:-_MOST_HELD]:
+        for name in [*self._held][:-_MAX_HELD]:
             del self._held[name]
         return trial
 
@@ -137,9 +164,8 @@ class Session:
     def _answer(self, question: Question) -> dict[str, Any]:
         """What a page takes for an answer, with its question. Raises: as `trial`."""
         trial = self.trial(question)
-        return answer_of(trial.result, question.id, trial.tokens, trial.predictions) | {
-            "question": question.as_json()
-        }
+        answer = answer_of(trial.result, question.id, trial.tokens, trial.predictions)
+        return answer | {"question": question.as_json()}
 
     def first_of(self, model: int) -> Question:
         """The question that everything begins with, to one of the models."""
@@ -148,20 +174,19 @@ class Session:
     def first_page(self, model: int) -> bytes:
         """The page that everything begins with, of one of the models. Raises: as `trial`."""
         question = self.first_of(model)
-        reasons = [next(iter(loaded.kinds.values())).available for loaded in self.models]
         live = self._answer(question) | {
             "model": model,
             "models": [plain(loaded.title) for loaded in self.models],
-            "available": [
-                {change: plain(reason) for change, reason in of.items()} for of in reasons
-            ],
+            "available": list(map(_available, self.models)),
         }
-        return live_page(
-            self.trial(question).result, live, tuple(self.models[model].kinds)
-        ).encode()
+        result = self.trial(question).result
+        return live_page(result, live, tuple(self.models[model].kinds)).encode()
 
     def numbers(self, name: str, head: str) -> bytes:
-        """One head's weights, queries and keys, as JSON. Raises: HTTPException; SelectionError for no head."""
+        """One head's weights, queries and keys, as JSON.
+
+        Raises: HTTPException; SelectionError if there is no such head.
+        """
         result = self._again(name).result
         return encoded(numbers_of(result, result.grid.head(head)))
 
@@ -172,8 +197,15 @@ class Session:
     def _again(self, name: str) -> Trial:
         if name not in self._held:
             raise HTTPException(410, "this answer is not held any more")
-        self._held[name] = trial = self._held.pop(name)  # the newest now
+        trial = self._held.pop(name)
+        self._held[name] = trial  # the newest now
         return trial
+
+
+def _available(model: Loaded) -> dict[str, str]:
+    """For each change that a model does not take, the reason."""
+    reasons = model.first_kind.available
+    return {change: plain(reason) for change, reason in reasons.items()}
 
 
 def encoded(answer: dict[str, Any]) -> bytes:

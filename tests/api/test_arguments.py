@@ -1,4 +1,6 @@
-"""What callers may give: models in memory, pairs in every shape, heads in every spelling, and one line for all else."""
+"""What callers may give: models in memory, pairs in every shape, heads in every spelling, and one
+line for all else.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +27,8 @@ from attnscan.errors import (
 )
 from attnscan.results.grid import Head
 
-A, B = "the cat sat on the mat .", "the cat sat ."
+A = "the cat sat on the mat ."
+B = "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A)]
 Arguments = dict[str, Any]
 
@@ -90,7 +93,9 @@ def test_every_function_takes_a_model_that_is_in_memory(
 def test_every_function_refuses_the_same(
     name: str, by_name: Arguments, in_memory: Arguments
 ) -> None:
-    call, model, tokenizer = CALLS[name], in_memory["model"], in_memory["tokenizer"]
+    call = CALLS[name]
+    model = in_memory["model"]
+    tokenizer = in_memory["tokenizer"]
     for arguments, kind, said in (
         ({**in_memory, "device": "cpu"}, OptionError, "keeps its own device and dtype"),
         ({**by_name, "tokenizer": tokenizer}, OptionError, "a named model has its own tokenizer"),
@@ -137,7 +142,8 @@ def test_heads_are_named_in_many_ways(heads: Any, by_name: Arguments) -> None:
 
 def test_a_head_may_stand_alone(by_name: Arguments) -> None:
     found = attnscan.explain((1, 0), A, B, **by_name)
-    assert found.heads == (Head(1, 0),) and found[np.int64(1), 0].equals(found["1-0"])
+    assert found.heads == (Head(1, 0),)
+    assert found[np.int64(1), 0].equals(found["1-0"])
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
     assert {effect.set.heads for effect in effects} == {(Head(1, 0),)}
     result = attnscan.classify(A, B, **by_name)
@@ -150,15 +156,16 @@ def test_a_head_may_stand_alone(by_name: Arguments) -> None:
     )
 
 
-def test_a_token_may_be_named_by_its_index_and_a_window_ends_no_earlier_than_it_begins(
-    by_name: Arguments,
-) -> None:
+def test_a_token_may_be_named_by_its_index(by_name: Arguments) -> None:
     assert {*attnscan.show("0-1", A, B, token=1, **by_name).to_frame()["query"]} == {1}
+
+
+def test_a_window_ends_no_earlier_than_it_begins(by_name: Arguments) -> None:
     with pytest.raises(OptionError, match=r"\(4, 2\) is not a window"):
         attnscan.show("0-1", A, B, window=(4, 2), **by_name)
 
 
-def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Arguments) -> None:
+def test_too_long_an_input_is_cut_where_that_is_asked_for(by_name: Arguments) -> None:
     long = "the cat sat " * 200
     with pytest.raises(TooLongError):
         attnscan.classify(long, **by_name)
@@ -171,10 +178,8 @@ def test_an_input_that_is_too_long_is_cut_where_that_is_asked_for(by_name: Argum
 
 
 def test_patterns_that_there_are_not(by_name: Arguments) -> None:
-    result, comparison = (
-        attnscan.classify(A, B, **by_name),
-        attnscan.compare(by_name["model"], by_name["model"], PAIRS),
-    )
+    result = attnscan.classify(A, B, **by_name)
+    comparison = attnscan.compare(by_name["model"], by_name["model"], PAIRS)
     asks: list[Callable[[], object]] = [
         lambda: result.to_frame(["delimeter"]),
         lambda: result.order("delimeter"),
@@ -184,11 +189,9 @@ def test_patterns_that_there_are_not(by_name: Arguments) -> None:
     for ask in asks:
         assert "did you mean 'delimiter'?" in refusal(ask, OptionError)
     one = attnscan.classify(A, pattern="delimiter", **by_name)
-    assert (
-        "delimiter" in one.to_frame()
-        and "identical" not in one.to_frame()
-        and "identical" in one.scores.patterns
-    )
+    assert "delimiter" in one.to_frame()
+    assert "identical" not in one.to_frame()
+    assert "identical" in one.scores.patterns
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,8 @@ def test_a_wrong_value_is_refused_in_a_line(
 ) -> None:
     with pytest.raises(AttnscanError) as caught:
         CALLS[call](**by_name, **{option: value})
-    assert said in str(caught.value) and caught.value.remedy
+    assert said in str(caught.value)
+    assert caught.value.remedy
 
 
 def test_parameters_that_lack_or_are_too_many(by_name: Arguments) -> None:
@@ -280,7 +284,8 @@ def test_how_far_it_is(call: Callable[..., Any], checkpoint: Path) -> None:
         for doing, step in last.items()
         if doing.endswith(("pairs", "models")) and step[0] is not None
     ]
-    assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
+    assert of_pairs
+    assert all(done == 6 and total in (6, None) for done, total in of_pairs)
 
 
 @each
@@ -317,7 +322,8 @@ def test_files_are_told_from_texts(tmp_path: Path) -> None:
         [("a.csv", "b.csv")],
         pd.Series(["a.csv"]),
     ):
-        assert _paths_in(texts) is None and isinstance(_pairs(texts), PairsInput)
+        assert _paths_in(texts) is None
+        assert isinstance(_pairs(texts), PairsInput)
 
 
 def test_labels_go_with_their_pairs() -> None:
@@ -334,7 +340,8 @@ def test_labels_go_with_their_pairs() -> None:
 
 
 def test_scores_of_pairs_say_whose_they_are(checkpoint: Path, tmp_path: Path) -> None:
-    path, rows = tmp_path / "pairs.csv", tmp_path / "scores.parquet"
+    path = tmp_path / "pairs.csv"
+    rows = tmp_path / "scores.parquet"
     FRAME.to_csv(path, index=False)
     for pairs in (FRAME, path):
         attnscan.heads(pairs, model=checkpoint, predictive_pairs=2, id="key", per_pair=rows)
@@ -349,10 +356,8 @@ def test_scores_of_pairs_say_whose_they_are(checkpoint: Path, tmp_path: Path) ->
 
 
 def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
-    path, options = (
-        tmp_path / "p.tsv",
-        {"columns": [3], "model": "bundled", "pattern": ["next-word"]},
-    )
+    path = tmp_path / "p.tsv"
+    options = {"columns": [3], "model": "bundled", "pattern": ["next-word"]}
     path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
     with pytest.warns(UserWarning) as warned:
         guessed = attnscan.heads(path, **options)
@@ -374,6 +379,5 @@ def test_words_between_spaces_are_as_given() -> None:
         spaced.units == expected.units == ("[CLS]", "the", "cat's", "mat,", "我", "爱猫", "[SEP]")
     )
     assert spaced.to_frame().drop(columns="model").equals(expected.to_frame().drop(columns="model"))
-    assert (
-        "words between spaces" in spaced.signature.pattern_set and spaced.signature.unit == "word"
-    )
+    assert "words between spaces" in spaced.signature.pattern_set
+    assert spaced.signature.unit == "word"

@@ -1,4 +1,6 @@
-"""What a call of the library tells meanwhile, and how it ends: by its result, an error, or Ctrl-C."""
+"""What a call of the library tells meanwhile, and how it ends: by its result, an error, or
+Ctrl-C.
+"""
 
 import logging
 import re
@@ -15,7 +17,8 @@ import attnscan
 from attnscan.errors import InputError, ModelError, SelectionError
 from attnscan.scan import pair_scan
 
-A, B = "the cat sat on the mat .", "a dog ran ."
+A = "the cat sat on the mat ."
+B = "a dog ran ."
 TEXTS = [
     "the cat sat on the mat .",
     "a dog ran to the store .",
@@ -47,10 +50,11 @@ def test_one_input_is_told_step_by_step(how: dict[str, Any]) -> None:
     steps = Steps()
     result = attnscan.classify(A, B, keep_attention=False, progress=steps, **how)
     assert steps.doing == ["looking for a model", f"loading {how['model']}", "scoring every head"]
-    assert result.label[0, 0] == "next-word" and result.attention is None
+    assert result.label[0, 0] == "next-word"
+    assert result.attention is None
 
 
-def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_about(
+def test_unpredicted_words_are_told_from_unasked_ones(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "attnscan")
@@ -68,8 +72,9 @@ def test_words_that_no_other_predicts_are_told_from_words_that_were_not_asked_ab
     assert [line for line in caplog.messages if line.startswith("predictive was asked of ")]
 
 
-def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[str, Any]) -> None:
-    steps, model = Steps(), how["model"]
+def test_missing_models_and_heads_are_told_before_the_work(how: dict[str, Any]) -> None:
+    steps = Steps()
+    model = how["model"]
     with pytest.raises(ModelError, match="nowhere"):
         attnscan.compare(model, "./nowhere", TEXTS, progress=steps)
     assert steps.doing == ["looking for a model"]
@@ -87,7 +92,8 @@ def test_models_and_heads_that_are_not_there_are_told_before_the_work(how: dict[
 
 def test_several_inputs_are_answered_one_by_one(how: dict[str, Any]) -> None:
     results = attnscan.classify(pairs=iter(TEXTS), **how)
-    assert next(results).units[1] == "the" and len(list(results)) == len(TEXTS) - 1
+    assert next(results).units[1] == "the"
+    assert len(list(results)) == len(TEXTS) - 1
     with pytest.raises(InputError, match="2: sentence A is empty"):
         list(attnscan.classify(pairs=[TEXTS[0], " "], **how))
 
@@ -133,4 +139,5 @@ def test_a_long_run_says_how_long_it_takes_and_what_is_faster(
         )
         attnscan.heads(pairs, model="bundled", predictive=predictive)
         said = [line for line in caplog.messages if "on this machine" in line]
-        assert len(said) == 1 and re.fullmatch(f"this takes about {says}", said[0])
+        assert len(said) == 1
+        assert re.fullmatch(f"this takes about {says}", said[0])

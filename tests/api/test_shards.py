@@ -54,10 +54,8 @@ def test_shards_from_anywhere_are_the_ranking_of_all(
     parts = [attnscan.shard(TEXTS[i:j], model=model, **options) for i, j in CUTS]
     parts.append(attnscan.shard(["the " * 200], model=model, **{**options, "on_long": "skip"}))
     parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    found, expected = (
-        attnscan.finish(sum(parts[3::-1])),
-        attnscan.heads(TEXTS, model=model, **options),
-    )
+    found = attnscan.finish(sum(parts[3::-1]))
+    expected = attnscan.heads(TEXTS, model=model, **options)
     for kind in ("every_key", "words_only"):
         for name in ("score", "chance", "se", "n", "pairs"):
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
@@ -77,7 +75,8 @@ def test_shards_from_anywhere_are_the_ranking_of_all(
 
 def test_shards_of_nothing_add_nothing(model: attnscan.LoadedModel) -> None:
     skipping: Any = {"model": model, "predictive": "off", "on_long": "skip"}
-    empty, skipped = attnscan.shard([], **skipping), attnscan.shard(["the " * 200], **skipping)
+    empty = attnscan.shard([], **skipping)
+    skipped = attnscan.shard(["the " * 200], **skipping)
     one = attnscan.shard(TEXTS[:4], **skipping)
     assert attnscan.finish(empty + one).signature == attnscan.finish(one + empty).signature
     assert attnscan.finish(skipped + one).signature.counts == "5 pairs, 1 skipped"

@@ -21,10 +21,11 @@ def test_version() -> None:
     assert run("--version").stdout == f"attnscan {attnscan.__version__}\n"
 
 
-def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
+def test_help_names_every_command() -> None:
     listed = run("--help").stdout.partition("What heads do:")[2]
     commands = re.findall(r"^  (\w+)  ", listed, re.MULTILINE)
-    assert commands == list(COMMANDS) and len(commands) == 16
+    assert commands == list(COMMANDS)
+    assert len(commands) == 16
     assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == [*LISTED][1:]
     assert "..." not in listed
     lines = run("classify", "--help").stdout.splitlines()
@@ -32,7 +33,7 @@ def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
 
 
 @pytest.mark.long
-def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(
+def test_a_process_prints_data_alone_and_stops_at_a_closed_pipe(
     tmp_path: Path,
 ) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
@@ -105,7 +106,7 @@ OTHERWISE = {
 """Options whose help or default differs between commands."""
 
 
-def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
+def test_an_option_means_the_same_in_all_commands() -> None:
     options: dict[str, set[tuple[str, str]]] = {}
     for command in COMMANDS:
         whole = command_named(command)
@@ -117,7 +118,7 @@ def test_an_option_has_one_name_meaning_and_default_in_all_commands() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_every_option_once_and_first_what_most_users_need(command: str) -> None:
+def test_help_has_every_option_once_the_usual_ones_first(command: str) -> None:
     every = {
         name
         for param in command_named(command).params
@@ -129,10 +130,13 @@ def test_help_has_every_option_once_and_first_what_most_users_need(command: str)
         re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE)
         for text in help_of.values()
     )
-    assert len(named) == len(set(named)) and {*named} == every | {"--help"}
-    assert set(shown) <= set(named) and len(shown) <= 25
+    assert len(named) == len(set(named))
+    assert {*named} == every | {"--help"}
+    assert set(shown) <= set(named)
+    assert len(shown) <= 25
     first, rest = re.split(r"\n(?=What to read:|Model:|Result:)", help_of["--help"], maxsplit=1)
-    assert len(first.splitlines()) <= 25 and "[required]" not in rest
+    assert len(first.splitlines()) <= 25
+    assert "[required]" not in rest
     usual = {"--pairs", "--model", "--csv", "--output", "--help"} & {*every, "--help"}
     assert {option for option in usual if f"{option} " in first} == usual
 
@@ -141,7 +145,9 @@ OF_RESULTS = {
     *("--format", "--csv", "--decimal-comma", "--output", "--signature", "--open"),
     *("--top", "--all", "--best", "--nearest", "--matrix", "--heads", "--header", "--help-all"),
 }
-"""Options of commands that are none of their functions: they write a result, or choose what of it is listed."""
+"""Options of commands that are none of their functions: they write a result, or choose what of it
+is listed.
+"""
 
 
 @pytest.mark.parametrize("command", COMMANDS)

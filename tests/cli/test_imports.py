@@ -54,7 +54,8 @@ def test_commands_import_no_more_than_they_need(
     tmp_path: Path, commands: list[tuple[set[str], tuple[str, ...]]]
 ) -> None:
     (tmp_path / "pairs.csv").write_text("sentence_a,sentence_b\na cat,a dog\nthe cat sat,it sat\n")
-    tokens, segments = np.array(["[CLS]", "the", "cat", "sat", "[SEP]"]), np.zeros(5, int)
+    tokens = np.array(["[CLS]", "the", "cat", "sat", "[SEP]"])
+    segments = np.zeros(5, int)
     np.savez(
         tmp_path / "w.npz", attention=np.full((1, 2, 5, 5), 0.2), tokens=tokens, segments=segments
     )
@@ -66,5 +67,7 @@ def test_commands_import_no_more_than_they_need(
     if commands is IN_TURN[1]:
         # Controls; and that what was imported is searched no more, while what comes after it is
         _, (of_plot, *_), *_, (modules, frozen, enabled) = found
-        assert "matplotlib" in of_plot and {"torch", "transformers"} <= set(modules)
-        assert frozen > 100_000 and enabled
+        assert "matplotlib" in of_plot
+        assert {"torch", "transformers"} <= set(modules)
+        assert frozen > 100_000
+        assert enabled

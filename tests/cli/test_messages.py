@@ -1,4 +1,6 @@
-"""An error is one line, its remedy works when it is followed, and hostile text does no harm on the way out."""
+"""An error is one line, its remedy works when it is followed, and hostile text does no harm on the
+way out.
+"""
 
 import json
 import shlex
@@ -99,7 +101,8 @@ REFUSED = [
     (
         "heads 'd e'",
         2,
-        "Got unexpected extra argument(s) (d e); a sentence is for classify, and a file of pairs for --pai",
+        "Got unexpected extra argument(s) (d e); "
+        "a sentence is for classify, and a file of pairs for --pai",
     ),
     ("classify -5", 2, "No such option: -5; put -- before a sentence that begins with a dash"),
     ("heads --columns a,b", 2, "--columns is for --pairs; leave it out"),
@@ -120,12 +123,15 @@ def test_what_makes_no_sense_is_refused_in_a_line(
         done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(
             app, shlex.split(typed), input="\n"
         )
-    assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr
-    assert done.stderr.startswith("attnscan: ") and done.stderr.count("\n") == 1
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("attnscan: ")
+    assert done.stderr.count("\n") == 1
     assert {path.name for path in place.iterdir()} == {"w.npz"}
 
 
-ONE, MANY = '"the cat sat" --predictive off', "--pairs p.csv --predictive off"
+ONE = '"the cat sat" --predictive off'
+MANY = "--pairs p.csv --predictive off"
 FOLLOWED = [  # a wrong command, words of its message, and what it says to do
     (
         f"classify {ONE} --unit word --words space",
@@ -229,9 +235,9 @@ def test_a_remedy_works_when_it_is_followed(
         (prepared / name).unlink(missing_ok=True)
     runner = CliRunner(env={"ATTNSCAN_MODEL": "./toy", "COLUMNS": "80"})
     refused = runner.invoke(app, shlex.split(wrong))
-    assert (
-        refused.exit_code in (1, 2) and refused.stderr.count("\n") == 1 and words in refused.stderr
-    ), refused.stderr
+    assert refused.exit_code in (1, 2), refused.stderr
+    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert words in refused.stderr, refused.stderr
     done = runner.invoke(app, shlex.split(right))
     assert done.exit_code == 0, done.stderr
 
@@ -242,7 +248,9 @@ def test_tokens_and_names_of_any_kind_are_shown(tmp_path: Path, format: str) -> 
     path = saved_weights(tmp_path / "=[bold]\x1b[31m\n|\u202e.npz", tokens)
     for more in ([], ["--all"]):
         result = run("classify", "--weights", path, "--format", format, *more)
-        assert result.exit_code == 0 and readable(result.stdout) and readable(result.stderr)
+        assert result.exit_code == 0
+        assert readable(result.stdout)
+        assert readable(result.stderr)
     if format == "json":
         # numpy's strings end before their trailing NULs
         assert json.loads(result.stdout)["units"] == np.array(tokens).tolist()
@@ -280,14 +288,14 @@ def test_a_note_obeys_no_control_characters(capsys: pytest.CaptureFixture[str]) 
         (["patterns"], "No space left on device"),
     ],
 )
-def test_an_error_of_a_real_process_has_no_traceback_and_exits_with_1(
-    arguments: list[str | bytes], said: str
-) -> None:
+def test_an_error_of_a_process_has_no_traceback(arguments: list[str | bytes], said: str) -> None:
     with FULL.open("wb") as full:
         command = [sys.executable, "-m", "attnscan", *arguments]
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("attnscan: ") and said in done.stderr
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("attnscan: ")
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -305,4 +313,5 @@ def test_memory_that_runs_out_anywhere_is_one_line(
     result = run("models")
     assert isinstance(result.exception, SystemExit), result.exception
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
-    assert result.stderr.startswith("attnscan: ") and "memory ran out; " in result.stderr
+    assert result.stderr.startswith("attnscan: ")
+    assert "memory ran out; " in result.stderr

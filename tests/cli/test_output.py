@@ -1,4 +1,6 @@
-"""Where a result goes, what is never overwritten, what stands above and below a screen, how wide it is, and the bar."""
+"""Where a result goes, what is never overwritten, what stands above and below a screen, how wide it
+is, and the bar.
+"""
 
 import re
 import shlex
@@ -64,7 +66,8 @@ def test_where_the_result_goes(options: dict[str, Any], expected: Output) -> Non
 def test_another_suffix_is_an_error_that_lists_them(name: str) -> None:
     with pytest.raises(OutputError) as caught:
         output_of(fill_options(output=Path(name)))
-    assert name in caught.value.what and all(suffix in caught.value.remedy for suffix in SUFFIXES)
+    assert name in caught.value.what
+    assert all(suffix in caught.value.remedy for suffix in SUFFIXES)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +123,7 @@ def test_every_option_that_names_a_file_has_a_role() -> None:
         "classify --weights w.npz -o w.npz",
     ],
 )
-def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
-    typed: str, place: Path
-) -> None:
+def test_no_file_is_overwritten_by_the_run_that_names_it(typed: str, place: Path) -> None:
     """The files are no weights or the like: nothing gets as far as to read them."""
     Path("more").mkdir()
     for name in ("pairs.csv", "trees.conllu", "w.npz", "links.txt", "mine.py", "more/x.tsv"):
@@ -137,7 +138,8 @@ def test_no_file_is_written_over_one_that_the_same_run_reads_or_writes(
     assert all(path.read_text() == "of the user" for path in before if path.is_file())
 
 
-TEXTS, MANY = "'the cat sat' 'the cat ran'", "--pairs p.csv"
+TEXTS = "'the cat sat' 'the cat ran'"
+MANY = "--pairs p.csv"
 SCREENS = [  # a command, what stands above its screen, and the command that stands below
     (f"classify {TEXTS} --predictive off", "", "head"),
     (f"classify {TEXTS} --predictive off --all", "A  the cat sat\nB  the cat ran", "head"),
@@ -187,7 +189,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("each_run_once")
 @pytest.mark.parametrize(("command", "above", "then"), SCREENS)
-def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
+def test_screens_name_their_input_and_fit_the_terminal(
     command: str, above: str, then: str, wide: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first ones say where to go on by a command that can be run, and that is not in files."""
@@ -200,7 +202,8 @@ def test_every_screen_says_what_it_is_of_and_is_no_wider_than_the_terminal(
         lines = screen.splitlines()
         assert max(map(cell_len, lines)) <= width, (width, max(lines, key=cell_len))
         assert not re.search(r"[\d.]…", result.stdout), result.stdout
-    assert screen.startswith(f"{above}\n" if above else "") and typed.partition(" ")[0] == then
+    assert screen.startswith(f"{above}\n" if above else "")
+    assert typed.partition(" ")[0] == then
     assert not typed or runner.invoke(app, shlex.split(typed)).exit_code == 0
     runner.invoke(app, [*shlex.split(command), "-o", "screen.txt"])
     assert Path("screen.txt").read_text() == screen
@@ -221,9 +224,9 @@ def test_the_next_command_reads_pairs_as_this_one_did(toy: str, place: Path) -> 
     runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
     last = runner.invoke(app, ["heads", "-p", "next-word", *options]).stdout.splitlines()[-1]
     words = shlex.split(last.removeprefix("Next: attnscan "))
-    assert (
-        words[:1] == ["head"] and words[2:4] == options[:2] and set(words[4:]) == set(options[2:])
-    )
+    assert words[:1] == ["head"]
+    assert words[2:4] == options[:2]
+    assert set(words[4:]) == set(options[2:])
     assert runner.invoke(app, words).exit_code == 0
 
 
@@ -237,7 +240,7 @@ def test_an_address_is_shown_without_what_is_secret() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_the_bar_is_there_at_once_and_whole_at_any_width_and_obeys_nothing(
+def test_the_bar_is_whole_at_any_width_and_obeys_nothing(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     terminal = StringIO()
@@ -253,12 +256,11 @@ def test_the_bar_is_there_at_once_and_whole_at_any_width_and_obeys_nothing(
         assert r"labels: predictive words, 9 of [bold]3 pairs\x1b[2J: hidden sequences" in shown()
         step("labels: predictive words", 3, 16)
         note("a note")  # which takes the place of the bar
-    assert "3/16" in shown() and re.search(
-        r"\r\x1b\[2Kattnscan: a note *\r?\n", terminal.getvalue()
-    )
+    assert "3/16" in shown()
+    assert re.search(r"\r\x1b\[2Kattnscan: a note *\r?\n", terminal.getvalue())
 
 
-def test_without_a_terminal_there_is_no_bar_but_notes_and_warnings(
+def test_without_a_terminal_there_are_notes_and_no_bar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with running("loading") as step:

@@ -1,4 +1,6 @@
-"""Where a result comes from goes with it: in JSON, Parquet and workbooks, and in a file of its own beside any."""
+"""Where a result comes from goes with it: in JSON, Parquet and workbooks, and in a file of its own
+beside any.
+"""
 
 import io
 import json
@@ -48,7 +50,8 @@ def line_of(name: str) -> list[str]:
 def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) -> None:
     run(*line_of(name), "-o", str(place / "a.json"), "--signature", str(place / "of.json"))
     said, whole = (json.loads((place / file).read_text()) for file in ("a.json", "of.json"))
-    assert "input_hash" in json.dumps(whole) and {key: said[key] for key in whole} == whole
+    assert "input_hash" in json.dumps(whole)
+    assert {key: said[key] for key in whole} == whole
 
 
 @pytest.mark.usefixtures("each_run_once")

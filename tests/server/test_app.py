@@ -1,4 +1,6 @@
-"""The server: what a page may ask, what is answered and held, and what others and the careless send."""
+"""The server: what a page may ask, what is answered and held, and what others and the careless
+send.
+"""
 
 import json
 import random
@@ -29,7 +31,7 @@ from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change
-from attnscan.server.app import MOST_BODY, listening
+from attnscan.server.app import MAX_BODY, listening
 from attnscan.server.session import Question, Session, question_of
 from attnscan.text import plain
 
@@ -70,9 +72,12 @@ def _request(port: int, body: bytes, length: int) -> bytes:
 
 def test_pages_and_answers(port: int) -> None:
     page = fetched(port, "")
-    assert page.status_code == 200 and b"<html" in page.content and "server" not in page.headers
+    assert page.status_code == 200
+    assert b"<html" in page.content
+    assert "server" not in page.headers
     answer = fetched(port, "answer", body_of(), Origin=f"http://127.0.0.1:{port}")
-    assert answer.status_code == 200 and HEADERS.items() <= answer.headers.items()
+    assert answer.status_code == 200
+    assert HEADERS.items() <= answer.headers.items()
     for path in (f"numbers/{answer.json()['id']}/0-2", f"page/{answer.json()['id']}", "?model=0"):
         assert fetched(port, path).status_code == 200
     for path in ("?model=1", "?model=-1", "?model=x", "?model="):
@@ -113,7 +118,7 @@ def test_what_is_no_http_is_refused_in_silence(
     assert capfd.readouterr() == ("", "")
 
 
-def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model: StandIn) -> None:
+def test_one_that_goes_while_it_is_answered_blocks_nobody(port: int, model: StandIn) -> None:
     model.let.clear()
     body = body_of(a="nobody waits")
     client = _sent(port, _request(port, body, len(body)))
@@ -125,27 +130,28 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
     assert fetched(port, "answer", body_of()).status_code == 200
 
 
-def test_a_page_of_ours_is_answered_and_saved_and_has_numbers_of_heads(app: Starlette) -> None:
+def test_a_page_of_ours_is_answered(app: Starlette) -> None:
     page = call(app, f"/{TOKEN}/", headers=[("sec-fetch-site", "none")])
-    assert (
-        page.status_code == 200
-        and b"<html" in page.content
-        and page.headers["content-type"].startswith("text/html")
-    )
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert b"<html" in page.content
     answer = call(app, f"/{TOKEN}/answer", body_of(), OURS)
-    assert (
-        answer.status_code == 200
-        and answer.json()["id"]
-        and answer.headers["content-type"] == "application/json"
-    )
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["id"]
     assert call(app, f"/{TOKEN}/answer", body_of(), host=f"localhost:{PORT}").status_code == 200
+
+
+def test_an_answer_can_be_saved(app: Starlette) -> None:
+    answer = call(app, f"/{TOKEN}/answer", body_of(), OURS)
     saved = call(app, f"/{TOKEN}/page/{answer.json()['id']}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'
-    statuses = [
-        call(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code
-        for head in ("0-2", "6-0")
-    ]
-    assert statuses == [200, 422]
+
+
+@pytest.mark.parametrize(("head", "status"), [("0-2", 200), ("6-0", 422)])
+def test_an_answer_has_numbers_of_heads(app: Starlette, head: str, status: int) -> None:
+    answer = call(app, f"/{TOKEN}/answer", body_of(), OURS)
+    assert call(app, f"/{TOKEN}/numbers/{answer.json()['id']}/{head}").status_code == status
 
 
 NAMED = (
@@ -184,11 +190,14 @@ def test_other_hosts_and_other_pages_are_refused(
 ) -> None:
     for path, body in ((f"/{TOKEN}/", None), (f"/{TOKEN}/answer", body_of())):
         refused = call(app, path, body, headers, host)
-        assert refused.status_code == status and b"<html" not in refused.content
+        assert refused.status_code == status
+        assert b"<html" not in refused.content
 
 
 def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> None:
-    """A page elsewhere that knows the address can open it in a tab, which it can neither read nor frame."""
+    """A page elsewhere that knows the address can open it in a tab, which it can neither read nor
+    frame.
+    """
     link = {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
@@ -223,29 +232,31 @@ def test_a_link_may_be_followed_from_anywhere_and_no_more(app: Starlette) -> Non
         ),
     ],
 )
-def test_without_the_token_there_is_nothing_and_no_path_leads_anywhere_else(
-    app: Starlette, path: str
-) -> None:
+def test_no_path_leads_anywhere_without_the_token(app: Starlette, path: str) -> None:
     for body in (None, body_of()):
         found = call(app, path, body)
-        assert found.status_code == 404 and b"<html" not in found.content
+        assert found.status_code == 404
+        assert b"<html" not in found.content
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "X"])
 def test_other_methods_are_refused(app: Starlette, method: str) -> None:
     for path in ("", "answer", "page/0123456789abcdef"):
         answer = call(app, f"/{TOKEN}/{path}", method=method)
-        assert answer.status_code == 405 and "access-control-allow-origin" not in answer.headers
+        assert answer.status_code == 405
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_a_body_is_bounded_and_says_how_long_it_is(app: Starlette) -> None:
-    most = body_of(a="x")[:-1] + b" " * (MOST_BODY - len(body_of(a="x"))) + b"}"
-    assert len(most) == MOST_BODY and call(app, f"/{TOKEN}/answer", most).status_code == 200
+    most = body_of(a="x")[:-1] + b" " * (MAX_BODY - len(body_of(a="x"))) + b"}"
+    assert len(most) == MAX_BODY
+    assert call(app, f"/{TOKEN}/answer", most).status_code == 200
     for refused in (
         call(app, f"/{TOKEN}/answer", most + b" "),
         call(app, f"/{TOKEN}/answer", method="POST"),
     ):
-        assert refused.status_code == 413 and "shorten" in refused.json()["error"]
+        assert refused.status_code == 413
+        assert "shorten" in refused.json()["error"]
         assert refused.headers["connection"] == "close"
 
 
@@ -270,18 +281,17 @@ def test_what_cannot_be_answered_is_one_line(
 ) -> None:
     found = call(app, f"/{TOKEN}/{path}", body)
     assert (found.status_code, found.json()) == (status, {"error": said})
-    assert HEADERS.items() <= found.headers.items() and "server" not in found.headers
+    assert HEADERS.items() <= found.headers.items()
+    assert "server" not in found.headers
 
 
 def test_a_bug_of_ours_is_logged_and_not_told_to_the_network(
     app: Starlette, bugs: pytest.LogCaptureFixture
 ) -> None:
     found = call(app, f"/{TOKEN}/answer", body_of(a="a bug"))
-    assert (
-        found.status_code == 500
-        and list(found.json()) == ["error"]
-        and b"ValueError" not in found.content
-    )
+    assert found.status_code == 500
+    assert list(found.json()) == ["error"]
+    assert b"ValueError" not in found.content
     assert "ValueError: a bug of ours" in bugs.text
     bugs.clear()
 
@@ -322,7 +332,9 @@ FIELDS = ("a", "b", "hidden", "positions", "segments", "off", "model", "path", "
 
 
 def body(draw: random.Random) -> bytes:
-    """Fields of wrong kinds, and JSON that is whole, cut, changed by bytes, or opened and never closed."""
+    """Fields of wrong kinds, and JSON that is whole, cut, changed by bytes, or opened and never
+    closed.
+    """
     fields = json.loads(body_of(b="a dog", hidden=[1], off=["2-0"]))
     fields |= {draw.choice(FIELDS): draw.choice(VALUES) for _ in range(draw.randrange(4))}
     whole = json.dumps(fields, ensure_ascii=draw.random() < 0.5).encode(errors="surrogatepass")
@@ -342,13 +354,14 @@ def test_hostile_bodies(app: Starlette) -> None:
     for seed in range(200):
         answer = call(app, f"/{TOKEN}/answer", body(random.Random(seed)))
         assert answer.headers["content-type"] == "application/json", (seed, answer)
-        assert answer.content.isascii() and b"\x1b" not in answer.content, (seed, answer)
+        assert answer.content.isascii(), (seed, answer)
+        assert b"\x1b" not in answer.content, (seed, answer)
         found.add(answer.status_code)
         if answer.status_code != 200:
             said = answer.json()["error"]
-            assert (
-                list(answer.json()) == ["error"] and 0 < len(said) < 500 and plain(said) == said
-            ), (seed, said)
+            assert list(answer.json()) == ["error"], (seed, said)
+            assert 0 < len(said) < 500, (seed, said)
+            assert plain(said) == said, (seed, said)
     assert found == {200, 400, 413, 422}
     assert call(app, f"/{TOKEN}/answer", body_of()).status_code == 200
 
@@ -366,16 +379,15 @@ def test_an_answer_says_what_it_answers_and_is_held(session: Session, model: Sta
     question = ask(b="a dog", off=["2-0"])
     found = answered(session, b="a dog", off=["2-0"])
     assert (found["id"], found["question"]) == (question.id, question.as_json())
-    assert answered(session, b="a dog", off=["2-0"]) == found and len(model.calls) == 1, (
-        "the model is not asked again"
-    )
+    assert answered(session, b="a dog", off=["2-0"]) == found, "the model is not asked again"
+    assert len(model.calls) == 1, "the model is not asked again"
     assert json.loads(session.numbers(found["id"], "0-2"))
     assert b"<html" in session.page(found["id"])
     with pytest.raises(SelectionError, match="9-9: this model has layers 0 to 5"):
         session.numbers(found["id"], "9-9")
 
 
-def test_the_last_eight_answers_are_held_and_what_is_looked_at_stays(session: Session) -> None:
+def test_eight_answers_are_held_by_when_they_were_looked_at(session: Session) -> None:
     ids = [answered(session, a=f"cat {i}")["id"] for i in range(8)]
     assert _is_held(session, ids[0])
     answered(session, a="cat 8")
@@ -395,17 +407,19 @@ def test_after_an_error_of_the_input_nothing_is_held(session: Session, model: St
     for times in (1, 2):
         with pytest.raises(InputError, match="shorten it"):
             answered(session, a="too long")
-        assert len(model.calls) == times and not _is_held(session, ask(a="too long").id)
+        assert len(model.calls) == times
+        assert not _is_held(session, ask(a="too long").id)
 
 
-def test_the_first_page_is_of_any_model_and_the_same_after_its_answer_is_gone(
+def test_the_first_page_is_made_again_after_its_answer_is_gone(
     result: HeadScores,
 ) -> None:
     models = StandIn(result), StandIn(result, {"off": "no\x1b[31m"})
     with session_of(*models) as session:
         page = session.first_page(1)
         assert Elements(page.decode()).data["live"]["available"] == [{}, {"off": r"no\x1b[31m"}]
-        assert b"model 1" in page and [len(model.calls) for model in models] == [0, 1]
+        assert b"model 1" in page
+        assert [len(model.calls) for model in models] == [0, 1]
         for i in range(8):
             answered(session, a=f"cat {i}")
         assert session.first_page(1) == page
@@ -426,7 +440,8 @@ def test_a_question_with_everything() -> None:
     )
     assert (question.pair, question.model) == (Pair("the cat", "a dog"), 1)
     again = question_of(json.dumps(question.as_json()).encode(), models=2)
-    assert again == question and again.id == question.id
+    assert again == question
+    assert again.id == question.id
 
 
 def test_a_question_with_nothing_but_a_sentence() -> None:

@@ -1,4 +1,6 @@
-"""`attnscan models`: what can run, and what is said of checkpoints of every kind; and `attnscan patterns`."""
+"""`attnscan models`: what can run, and what is said of checkpoints of every kind; and `attnscan
+patterns`.
+"""
 
 import re
 from pathlib import Path
@@ -15,9 +17,7 @@ def test_models_lists_what_can_run() -> None:
     assert models.loc["bundled", ["layers", "heads"]].tolist() == [6, 12]
 
 
-def test_the_screen_says_what_cannot_be_scored_and_which_heads_are_trained(
-    tmp_path: Path, shared: Path
-) -> None:
+def test_the_screen_says_what_cannot_be_scored(tmp_path: Path, shared: Path) -> None:
     lines = run(
         "models", str(saved(CASES["decoder without delimiters"], tmp_path))
     ).stdout.splitlines()
@@ -27,7 +27,8 @@ def test_the_screen_says_what_cannot_be_scored_and_which_heads_are_trained(
     assert "task heads     none trained" in lines
     assert "next-sentence  no: a gpt2 model has no next-sentence head" in lines
     assert f"D delimiter        no: {NO_DELIMITER}" in lines
-    assert "P previous-word    yes" in lines and "J induction        yes" in lines
+    assert "P previous-word    yes" in lines
+    assert "J induction        yes" in lines
     assert all(len(line) <= 80 for line in lines if "/" not in line)
     trained = run("models", str(shared / "models" / "minilm-l6-mlm")).stdout.splitlines()
     assert {
@@ -58,12 +59,11 @@ def test_patterns_are_listed_on_a_page_and_in_rows() -> None:
     assert re.findall(r"^[A-Z] ([a-z-]+): ", text, re.MULTILINE) == [
         pattern.id for pattern in SHIPPED
     ]
-    assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the   cat   sat") == 9
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("[CLS]   the   cat   sat") == 9
     rows = table("patterns")
     assert rows.columns.tolist() == ["letter", "pattern", "counts", "queries", "keys", "source"]
     identical = rows.set_index("letter").loc["I"]
-    assert (
-        identical["pattern"] == "identical"
-        and identical["keys"] == "those words, and the word itself"
-    )
+    assert identical["pattern"] == "identical"
+    assert identical["keys"] == "those words, and the word itself"
     assert len(rows) == len(SHIPPED)

@@ -30,11 +30,12 @@ def place(place: Path) -> Path:
     return place
 
 
-def test_files_are_as_they_were_and_a_state_would_have_kept_what_is_done(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
-    whole, windows = pair_scan.scan, list[ScanState]()
+def test_files_are_as_they_were_after_ctrl_c(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one
+    batch.
+    """
+    whole = pair_scan.scan
+    windows = list[ScanState]()
 
     def scan(*arguments: Any, keep: Callable[[ScanState], None], **named: Any) -> ScanState:
         def interrupt_the_second(state: ScanState) -> None:
@@ -91,7 +92,8 @@ def test_every_command_leaves_what_is_there(
     done = CliRunner().invoke(app, [*arguments, "-o", name])
     line = f"attnscan: interrupted{KEEPS if arguments[0] == 'heads' else ''}\n"
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", line)
-    assert (place / name).read_bytes() == OLD and {path.name for path in place.iterdir()} == {
+    assert (place / name).read_bytes() == OLD
+    assert {path.name for path in place.iterdir()} == {
         "pairs.txt",
         name,
     }

@@ -1,4 +1,6 @@
-"""`attnscan plot`, `report` and `serve`: what they draw, write, say and refuse, and how Ctrl-C ends a server."""
+"""`attnscan plot`, `report` and `serve`: what they draw, write, say and refuse, and how Ctrl-C ends
+a server.
+"""
 
 import json
 import re
@@ -6,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,7 +33,8 @@ from attnscan.errors import InputError
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
 
-BUNDLED, OFF = ("--model", "bundled"), ("--predictive", "off")
+BUNDLED = ("--model", "bundled")
+OFF = ("--predictive", "off")
 
 
 def refused(*arguments: str) -> Result:
@@ -65,21 +70,25 @@ class TestPlot:
             picture = path.read_bytes()
             assert picture.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[format])
             width, height = size(picture, format)
-            assert width == pytest.approx(3.3, abs=0.01) and 0.5 < height <= 9.5
+            assert width == pytest.approx(3.3, abs=0.01)
+            assert 0.5 < height <= 9.5
 
     def test_a_window_of_a_head_is_drawn_and_no_more(self, toy: str, tmp_path: Path) -> None:
         path = tmp_path / "heads.svg"
         options = ("--model", toy, "--window", "2-4", "-o", str(path))
         run("plot", "the cat sat on the mat", *options, *OFF, "--kind", "head", "--heads", "1-1")
         found = texts(path.read_bytes())
-        assert {"cat", "sat", "on"} <= set(found) and "mat" not in found
+        assert {"cat", "sat", "on"} <= set(found)
+        assert "mat" not in found
         wrong = refused("plot", "the cat sat", *options)
-        assert wrong.exit_code == 2 and "--window are for --kind head" in wrong.stderr
+        assert wrong.exit_code == 2
+        assert "--window are for --kind head" in wrong.stderr
 
     def test_saved_weights_are_drawn_without_a_model(
         self, attention: Attention, tmp_path: Path
     ) -> None:
-        path, out = tmp_path / "weights.npz", tmp_path / "out.svg"
+        path = tmp_path / "weights.npz"
+        out = tmp_path / "out.svg"
         path.write_bytes(write_weights(attention.saved()))
         for kind in self.KINDS:
             assert (
@@ -97,10 +106,12 @@ class TestPlot:
                 == ""
             )
         found = texts(out.read_bytes())
-        assert "strawberries" in found and "##berries" not in found
+        assert "strawberries" in found
+        assert "##berries" not in found
 
     def test_pairs_are_drawn(self, toy: str, tmp_path: Path) -> None:
-        pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.svg"
+        pairs = tmp_path / "pairs.tsv"
+        out = tmp_path / "out.svg"
         pairs.write_text("one\ttwo\tmore\n" + "the cat sat\ta cat ran\tx\n" * 6 + "alone\n")
         options = ("--columns", "one,two", "--skip-bad", "--model", toy, *OFF)
         assert "1 bad record" in run("plot", "--pairs", str(pairs), *options, "-o", str(out)).stderr
@@ -111,7 +122,8 @@ class TestPlot:
 
 class TestReport:
     def test_a_page_of_saved_weights(self, tmp_path: Path) -> None:
-        weights, path = tmp_path / "w.npz", tmp_path / "page.html"
+        weights = tmp_path / "w.npz"
+        path = tmp_path / "page.html"
         even = np.full((1, 2, 5, 5), 0.25)
         even[..., 4] = 0
         tokens = ["[CLS]", "the", "cat", "[SEP]", "[PAD]"]
@@ -119,15 +131,18 @@ class TestReport:
         assert run("report", "--weights", str(weights), "-o", str(path)).output == ""
         elements = Elements(path.read_text(encoding="utf-8"))
         assert elements.facts["tokens"] == ["[CLS]", "the", "cat", "[SEP]"]
-        assert elements.carried("weights") == [(0, 0), (0, 1)] and elements.carried("neurons") == []
+        assert elements.carried("weights") == [(0, 0), (0, 1)]
+        assert elements.carried("neurons") == []
 
     def test_a_page_of_pairs(self, tmp_path: Path) -> None:
-        pairs, path = tmp_path / "pairs.csv", tmp_path / "page.html"
+        pairs = tmp_path / "pairs.csv"
+        path = tmp_path / "page.html"
         pairs.write_text("x,y\n" + "".join(f"the cat {i} sat,a cat {i} ran\n" for i in range(6)))
         run("report", "--pairs", str(pairs), "--columns", "x,y", *BUNDLED, *OFF, "-o", str(path))
         html = path.read_text(encoding="utf-8")
         facts = Elements(html).facts
-        assert [*facts["titles"]] == [*facts["profiles"]] == ["weight-words"] and "6 pairs" in html
+        assert [*facts["titles"]] == [*facts["profiles"]] == ["weight-words"]
+        assert "6 pairs" in html
 
     def test_sentences_of_a_treebank_are_chosen_by_number(self, tmp_path: Path) -> None:
         model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
@@ -150,10 +165,8 @@ class TestReport:
         assert [each["key"] for each in inputs] == ["40", "2", "3"]
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
-        words, path = (
-            " ".join(["the cat sat on the mat and the dog ran"] * 6),
-            tmp_path / "page.html",
-        )
+        words = " ".join(["the cat sat on the mat and the dog ran"] * 6)
+        path = tmp_path / "page.html"
         done = run("report", words, *BUNDLED, *OFF, "--size", "1", "-o", str(path))
         assert re.search(
             r"attnscan: the queries and keys of \d+ of 72 heads fit in 1 MB", done.stderr
@@ -162,6 +175,8 @@ class TestReport:
 
 
 class TestServe:
+    """`attnscan serve`, and the function of its name."""
+
     URL = re.compile(r"http://127\.0\.0\.1:(\d+)/[A-Za-z0-9_-]{32}/")
     WAIT = 120
 
@@ -177,28 +192,54 @@ class TestServe:
         with served_for_a_moment():
             return CliRunner().invoke(app, ["serve", *arguments])
 
-    @pytest.mark.long
-    def test_a_real_one_answers_and_ctrl_c_ends_it(self) -> None:
+    @contextmanager
+    def process(self) -> Iterator[tuple[Any, str]]:
+        """A process that serves, and its address."""
         line = [sys.executable, "-m", "attnscan", "serve", "the cat sat", *BUNDLED]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(line, start_new_session=True, **pipes) as process:
             try:
-                url = process.stdout.readline().strip()  # type: ignore[union-attr]
-                assert self.URL.fullmatch(url) and b"<html" in self.ask(url)
-                assert json.loads(self.ask(url, "answer", body_of(a="the dog sat")))["id"]
-                with socket.create_connection(
-                    ("127.0.0.1", urlsplit(url).port), timeout=self.WAIT
-                ):  # idle
-                    process.send_signal(signal.SIGINT)
-                    rest, said = process.communicate(timeout=self.WAIT)
+                yield process, process.stdout.readline().strip()  # type: ignore[union-attr]
             finally:
                 process.kill()
+
+    @pytest.mark.long
+    def test_a_process_answers(self) -> None:
+        with self.process() as (_, url):
+            assert self.URL.fullmatch(url)
+            assert b"<html" in self.ask(url)
+            assert json.loads(self.ask(url, "answer", body_of(a="the dog sat")))["id"]
+
+    @pytest.mark.long
+    def test_ctrl_c_ends_a_process_in_peace(self) -> None:
+        """Also while a browser keeps a connection open."""
+        with self.process() as (process, url):
+            address = ("127.0.0.1", urlsplit(url).port)
+            with socket.create_connection(address, timeout=self.WAIT):
+                process.send_signal(signal.SIGINT)
+                rest, said = process.communicate(timeout=self.WAIT)
         assert (process.returncode, rest) == (0, "")
         assert said == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it\n"
 
+    def test_after_ctrl_c_the_port_is_free(self) -> None:
+        done = self.serve(*BUNDLED)
+        assert done.exit_code == 0
+        with pytest.raises(httpx2.ConnectError):
+            self.ask(done.stdout.strip())
+
+    def test_ctrl_c_before_there_is_an_address(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("attnscan.server.session.Session.trial", interrupted)
+        done = self.serve(*BUNDLED)
+        assert (done.exit_code, done.stdout) == (130, "")
+        assert done.stderr == "attnscan: interrupted\n"
+
     def test_the_function_serves_until_it_is_closed(self) -> None:
         with attnscan.serve("the cat sat", model="bundled", against="bundled") as server:
-            assert self.URL.fullmatch(server.url) and server.titles == ("all-MiniLM-L6-v2",) * 2
+            assert self.URL.fullmatch(server.url)
+            assert server.titles == ("all-MiniLM-L6-v2",) * 2
             for model in (0, 1):
                 assert json.loads(self.ask(server.url, "answer", body_of(a="a dog", model=model)))[
                     "id"
@@ -211,14 +252,14 @@ class TestServe:
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             done = self.serve("--port", str(port), *BUNDLED)
-            line = f"attnscan: port {port} is in use; choose another, or leave out --port for a free one\n"
+            remedy = "choose another, or leave out --port for a free one"
+            line = f"attnscan: port {port} is in use; {remedy}\n"
             assert (done.exit_code, done.stdout, done.stderr) == (1, "", line)
         done = self.serve("--port", str(port), *BUNDLED)
-        assert (
-            (match := self.URL.fullmatch(done.stdout.strip()))
-            and match[1] == str(port)
-            and done.exit_code == 0
-        )
+        assert done.exit_code == 0
+        match = self.URL.fullmatch(done.stdout.strip())
+        assert match is not None
+        assert match[1] == str(port)
 
     def test_a_browser_may_be_opened_and_need_not_be_there(self) -> None:
         with once_served(interrupt):
@@ -232,7 +273,8 @@ class TestServe:
 
     @pytest.mark.parametrize("attention", ["cross", "all"])
     def test_alignments_are_of_the_first_pair(self, attention: str, tmp_path: Path) -> None:
-        (links := tmp_path / "links.txt").write_text("0-1 1-0\n")
+        links = tmp_path / "links.txt"
+        links.write_text("0-1 1-0\n")
         translator = str(Path(__file__).parents[2] / "data" / "translator")
         options: dict[str, Any] = {"model": translator, "attention": attention, "alignments": links}
         kind = {"attention": "cross" if attention == "all" else ""}
@@ -258,5 +300,6 @@ def test_without_a_library_one_line_says_how_to_get_it(
     done = refused(
         command, "A b.", *(("-o", str(tmp_path / "heads.svg")) if command == "plot" else BUNDLED)
     )
-    line = f"attnscan: {what} {library}, which is not installed; run: pip install 'attnscan[{command}]'\n"
+    missing = f"{what} {library}, which is not installed"
+    line = f"attnscan: {missing}; run: pip install 'attnscan[{command}]'\n"
     assert (done.exit_code, done.output) == (1, line)

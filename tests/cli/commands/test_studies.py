@@ -91,7 +91,8 @@ class TestAblate:
         options = ("--pattern", "previous-word", "--top", "2", "--predictive", "off")
         found = json.loads(run(*ablate, *options, "-f", "json").stdout)
         row = found["rows"][0]
-        assert found["members"]["previous-word"].startswith("0-2") and row["heads"] == 2
+        assert found["members"]["previous-word"].startswith("0-2")
+        assert row["heads"] == 2
         assert row["effect"] == pytest.approx(row["ablated"] - row["control"], abs=2e-6)
         assert found["chosen_by"] == "the 2 most above chance"
         assert (
@@ -105,7 +106,10 @@ class TestAblate:
 
     def test_each_head_in_turn_runs_every_set_once(self, ablate: tuple[str, ...]) -> None:
         rows = table(*ablate, "--heads", "layer:0", "--each")
-        columns = "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n"
+        columns = (
+            "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,"
+            "rank,p,overlap,n"
+        )
         assert rows.columns.tolist()[:15] == columns.split(",")
         assert rows["set"].tolist() == [f"0-{head}" for head in range(12)]
 
@@ -114,11 +118,13 @@ class TestAblate:
 class TestCompare:
     def test_the_screen_answers_in_one_look(self, compare: tuple[str, ...]) -> None:
         text = run(*compare).stdout
-        assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
+        assert "6 of 8 heads changed their label" in text
+        assert "P → D  1-2" in text
         assert re.search(
             r"^0 of \d+ differences survive;", run(*compare, "--least", "1").stdout, re.M
         )
-        assert len(text.splitlines()) < 36 and "…" not in "".join(text.splitlines()[4:])
+        assert len(text.splitlines()) < 36
+        assert "…" not in "".join(text.splitlines()[4:])
         nearest = run(*compare, "--match", "nearest").stdout
         assert "of 8 heads are most like the head of their own place" in nearest
 
@@ -139,9 +145,8 @@ class TestCompare:
         lines = run(*compare, "--top", "1").stdout.splitlines()
         at = lines.index("Head by head; bold: the difference survives")
         assert lines[at + 1].split() == ["pattern", "head", "A", "B", "B", "−", "A", "±", "se"]
-        assert lines[at + 8] == "" and [line.split()[0] for line in lines[at + 2 : at + 8]] == list(
-            "NPIXDB"
-        )
+        assert lines[at + 8] == ""
+        assert [line.split()[0] for line in lines[at + 2 : at + 8]] == list("NPIXDB")
         delimiter = (*compare, "-p", "delimiter", "--csv")
         header, *rows = run(*delimiter).stdout.splitlines()
         assert run(*delimiter, "--heads", "1-2,0-1").stdout.splitlines() == [
@@ -152,14 +157,16 @@ class TestCompare:
         greatest = max(rows, key=lambda row: abs(float(row.split(",")[9])))
         assert run(*delimiter, "--top", "1").stdout.splitlines() == [header, greatest]
         done = CliRunner().invoke(app, [*compare, "--heads", "9-9"])
-        assert done.exit_code == 1 and "9-9: this model has layers 0 to 1" in done.stderr
+        assert done.exit_code == 1
+        assert "9-9: this model has layers 0 to 1" in done.stderr
 
 
 @pytest.mark.usefixtures("each_run_once")
 class TestSimilar:
     def test_the_screen_shows_groups_or_the_nearest_of_some(self, similar: tuple[str, ...]) -> None:
         text = run(*similar, "--within", "0.2", "--special", "in").stdout
-        assert "1 group within 0.2 nats" in text and "The closest two" in text
+        assert "1 group within 0.2 nats" in text
+        assert "The closest two" in text
         lines = run(*similar, "--heads", "0-2", "--nearest", "2").stdout.splitlines()
         at = next(
             at
@@ -171,10 +178,8 @@ class TestSimilar:
     def test_rows_of_heads_and_the_matrix(self, similar: tuple[str, ...]) -> None:
         """Of some heads, in the order they are named in, and as among all."""
         header, *rows = run(*similar, "--csv", "--nearest", "1").stdout.splitlines()
-        assert (
-            header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1,label_stays"
-            and len(rows) == 72
-        )
+        assert header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1,label_stays"
+        assert len(rows) == 72
         some = run(*similar, "--csv", "--nearest", "1", "--heads", "1-8,0-2").stdout.splitlines()
         assert some == [header, rows[12 + 8], rows[2]]
         header, *rows = run(*similar, "--csv", "--matrix").stdout.splitlines()
@@ -186,39 +191,41 @@ class TestSimilar:
         names = [f"{layer}-{head}" for layer in range(6) for head in range(12)]
         matrix = np.array([[row[name] for name in names] for row in found["heads"]])
         assert_allclose(matrix, matrix.T)
-        assert np.diag(matrix).max() == 0 and matrix.max() <= 0.6932
-        assert found["queries"] == 6 + 3 and 0 < found["map_share"] <= 1
+        assert np.diag(matrix).max() == 0
+        assert matrix.max() <= 0.6932
+        assert found["queries"] == 6 + 3
+        assert 0 < found["map_share"] <= 1
 
 
 @pytest.mark.usefixtures("each_run_once")
 class TestSyntax:
     def test_the_screen_fits_and_tells_the_planted_head(self, syntax: tuple[str, ...]) -> None:
         lines = run(*syntax).stdout.splitlines()
-        assert len(lines) <= 45 and max(map(len, lines)) <= 80
+        assert len(lines) <= 45
+        assert max(map(len, lines)) <= 80
         det = next(line.split() for line in lines if line.startswith("det → head"))
-        assert det[3:5] == ["0-0", "1.00"] and any("*" in cell for cell in det)
+        assert det[3:5] == ["0-0", "1.00"]
+        assert any("*" in cell for cell in det)
         assert any(line.split()[:3] == ["0", "F", "·"] for line in lines)
         text = " ".join(" ".join(lines).split())
-        assert "1 head follows a relation" in text and "F function word" in text
-        assert (
-            "A small p is little by itself: " in text
-            and "guidelines decide what is a head." in text
-        )
+        assert "1 head follows a relation" in text
+        assert "F function word" in text
+        assert "A small p is little by itself: " in text
+        assert "guidelines decide what is a head." in text
         assert "no numbers" not in text
 
     def test_one_relation_and_all_rows(self, syntax: tuple[str, ...]) -> None:
         lines = run(*syntax, "--relation", "det", "--held", syntax[2]).stdout.splitlines()
-        assert (
-            "det → head" in lines
-            and "head → det" in lines
-            and sum(line.startswith("0-0 ") for line in lines) == 2
-        )
+        assert "det → head" in lines
+        assert "head → det" in lines
+        assert sum(line.startswith("0-0 ") for line in lines) == 2
         assert "in the second treebank, too" in " ".join(lines)
         assert run(*syntax, "--all").stdout.count("±") == 12
 
     def test_tables(self, syntax: tuple[str, ...]) -> None:
         rows = table(*syntax)
-        assert len(rows) == 6 * 12 and ",".join(rows.columns) == (
+        assert len(rows) == 6 * 12
+        assert ",".join(rows.columns) == (
             "model,layer,head,relation,direction,n,sentences,accuracy,weight,weight_among_words,chance,rule,"
             "rule_accuracy,gain,se,p_holm,holds,held_gain,held_p_holm,held_holds,stated,syntax_label,"
             "syntax_statement,letter,uuas,chain_uuas"
@@ -226,7 +233,8 @@ class TestSyntax:
         document = json.loads(
             run(*syntax, "--relation", "det", "--heads", "0-0", "-f", "json").stdout
         )
-        assert document["signature"]["pairs_read"] == 288 and document["words_without_token"] == 0
+        assert document["signature"]["pairs_read"] == 288
+        assert document["words_without_token"] == 0
         assert [row["direction"] for row in document["heads"]] == ["dep->head", "head->dep"]
 
     def test_what_is_no_relation_of_the_treebank_is_refused(self, syntax: tuple[str, ...]) -> None:
@@ -235,4 +243,5 @@ class TestSyntax:
             "zzz": "the treebank has no relation 'zzz'; there are all, amod, conj",
         }.items():
             done = CliRunner().invoke(app, [*syntax, "--relation", relation])
-            assert (done.exit_code, done.stdout) == (1, "") and said in done.stderr
+            assert (done.exit_code, done.stdout) == (1, "")
+            assert said in done.stderr

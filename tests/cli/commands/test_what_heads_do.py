@@ -1,4 +1,6 @@
-"""`attnscan classify`, `heads`, `profile` and `predictive`, by what they print. Whole screens are in the docs."""
+"""`attnscan classify`, `heads`, `profile` and `predictive`, by what they print. Whole screens are
+in the docs.
+"""
 
 import json
 import re
@@ -20,8 +22,10 @@ from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.scoring.patterns import PATTERNS
 
 IDS = [pattern.id for pattern in PATTERNS]
-BUNDLED, OFF = ("--model", "bundled"), ("--predictive", "off")
-HEADS, ONE = ("heads", *BUNDLED), (A, B, *BUNDLED)
+BUNDLED = ("--model", "bundled")
+OFF = ("--predictive", "off")
+HEADS = ("heads", *BUNDLED)
+ONE = (A, B, *BUNDLED)
 
 
 @pytest.fixture
@@ -47,7 +51,9 @@ def pairs(tmp_path: Path) -> str:
 class TestClassify:
     @pytest.mark.usefixtures("each_run_once")
     def test_a_file_of_every_format_holds_what_is_printed(self, toy: str, tmp_path: Path) -> None:
-        """What is read back of each: `tests/results/test_tables.py`. Screens in files: `tests/cli/test_output.py`."""
+        """What is read back of each: `tests/results/test_tables.py`. Screens in files:
+        `tests/cli/test_output.py`.
+        """
         on_toy = ("classify", "the cat sat", "a cat", "--model", toy)
         frame = attnscan.classify(a="the cat sat", b="a cat", model=toy).to_frame()
         kinds: tuple[Format, ...] = ("csv", "tsv", "json", "jsonl", "markdown", "parquet", "xlsx")
@@ -60,17 +66,17 @@ class TestClassify:
 
     def test_json_carries_the_signature_and_the_tokens(self) -> None:
         data = json.loads(classify("--format", "json").stdout)
-        assert data["signature"]["model"] == "bundled" and data["signature"]["device"] == "cpu"
+        assert data["signature"]["model"] == "bundled"
+        assert data["signature"]["device"] == "cpu"
         assert data["units"][:3] == ["[CLS]", "i", "went"]
-        assert data["not_measured"] == {} and "130 hidden sequences" in data["notes"][0]
+        assert data["not_measured"] == {}
+        assert "130 hidden sequences" in data["notes"][0]
 
     def test_chosen_patterns_rank_the_rows_and_top_cuts_them(self) -> None:
         whole = table("classify", *ONE, *OFF)
-        assert (
-            len(whole) == 72
-            and whole["predictive"].isna().all()
-            and whole["delimiter"].notna().all()
-        )
+        assert len(whole) == 72
+        assert whole["predictive"].isna().all()
+        assert whole["delimiter"].notna().all()
         chosen = table(
             "classify", *ONE, *OFF, "--pattern", "delimiter", "-p", "next-word", "--top", "5"
         )
@@ -82,19 +88,16 @@ class TestClassify:
 
 
 @pytest.mark.parametrize("command", ["classify", "heads"])
-def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(
-    command: str, place: Path
-) -> None:
+def test_heads_without_a_score_come_last_and_are_not_suggested(command: str, place: Path) -> None:
     save_toy_bert(place / "toy", 1, 3, {(0, 1): "previous-word"})
     (place / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
     inputs = ("cat sat on mat",) if command == "classify" else ("--pairs", "one.csv")
     part = (command, *inputs, "--model", "./toy", *OFF, "-p", "cross-sentence")
     screen = run(*part).stdout
-    assert (
-        re.search(r"no word of (this input|these pairs) is eligible", screen)
-        and "Next:" not in screen
-    )
-    assert table(*part)["head"].tolist() == [0, 1, 2] and len(table(*part, "--top", "2")) == 0
+    assert re.search(r"no word of (this input|these pairs) is eligible", screen)
+    assert "Next:" not in screen
+    assert table(*part)["head"].tolist() == [0, 1, 2]
+    assert len(table(*part, "--top", "2")) == 0
     if command == "classify":
         assert table(*part, "-p", "previous-word")["head"][0] == 1
     else:  # the first pattern has no scores, and 0-0 is not the best by the second
@@ -106,24 +109,25 @@ class TestHeads:
         ranked = table(*HEADS, "--pattern", "previous-word", "-p", "next-word")
         columns = "model,pattern,rank,layer,head,name,score,chance,above_chance,se,low,high,n,pairs"
         assert ranked.columns.tolist() == columns.split(",")
-        assert len(ranked) == 2 * 72 and ranked["pairs"].min() > 80
+        assert len(ranked) == 2 * 72
+        assert ranked["pairs"].min() > 80
         best = ranked.groupby("pattern").first()["name"]
         assert best.to_dict() == {"previous-word": "L0H2", "next-word": "L1H8"}
 
     @pytest.mark.usefixtures("few")
     def test_a_list_of_the_best_heads_is_as_long_as_asked_for(self) -> None:
         text = run(*HEADS, "--pattern", "next-word", "--top", "3").stdout
-        assert (
-            len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3
-            and "3 of 72 heads; --top 72 for all." in text
-        )
+        assert len(re.findall(r"^\d+-\d+ ", text, re.MULTILINE)) == 3
+        assert "3 of 72 heads; --top 72 for all." in text
 
     @pytest.mark.usefixtures("few", "each_run_once")
     def test_a_row_a_head_with_labels_or_the_best_of_each_pattern(self) -> None:
         quick = (*HEADS, *OFF)
         rows = table(*quick)
-        assert rows.columns.tolist() == COLUMNS.split(",") and len(rows) == 72
-        assert rows["label_stays"].min() >= 0 and rows["label_stays"].max() == 1
+        assert rows.columns.tolist() == COLUMNS.split(",")
+        assert len(rows) == 72
+        assert rows["label_stays"].min() >= 0
+        assert rows["label_stays"].max() == 1
         assert rows.loc[2, ["label", "among_words", "label_stays"]].tolist() == [
             "previous-word",
             "previous-word",
@@ -132,11 +136,9 @@ class TestHeads:
         best = table(*quick, "--best").pivot(index=["layer", "head"], columns="pattern")
         np.testing.assert_array_equal(rows[IDS].to_numpy(), best["score"][IDS].to_numpy())
         lists = run(*quick, "--best").stdout
-        assert (
-            "95 % interval" in lists
-            and "5 of 72 heads; --top 72 for all." in lists
-            and "layers down" not in lists
-        )
+        assert "95 % interval" in lists
+        assert "5 of 72 heads; --top 72 for all." in lists
+        assert "layers down" not in lists
         strict = table(*quick, "--threshold", "0.9")
         assert strict["among_words"].isin(IDS).sum() < rows["among_words"].isin(IDS).sum()
 
@@ -156,10 +158,16 @@ class TestHeads:
 
     def test_pairs_from_standard_input_and_bad_records(self, toy: str) -> None:
         options = ["heads", "--model", toy, "-p", "next-word", "--csv", "--pairs", "-"]
-        pairs = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
+        pairs = (
+            "sentence_a,sentence_b\n"
+            "the cat sat on the mat,a cat ran\n"
+            "he ran to a store,the store was red\n"
+        )
         bad = pairs.replace("he ran", '"",b\nhe ran')
         stopped = CliRunner().invoke(app, options, input=bad)
-        assert stopped.exit_code == 1 and stopped.stdout == "" and ":3" in stopped.stderr
+        assert stopped.exit_code == 1
+        assert stopped.stdout == ""
+        assert ":3" in stopped.stderr
         skipped = run(*options, "--skip-bad", stdin=bad)
         assert skipped.stdout == run(*options, stdin=pairs).stdout
         assert ":3: sentence A is empty\nattnscan: 1 bad record was skipped" in skipped.stderr
@@ -190,7 +198,8 @@ class TestProfile:
             "average",
         ]
         assert rows["class"].tolist() == [*WORD_CLASSES, *SPECIAL_CLASSES] * 72
-        assert rows["name"].iloc[0] == "L0H0" and rows["se"].notna().all()
+        assert rows["name"].iloc[0] == "L0H0"
+        assert rows["se"].notna().all()
         among_words = (
             rows[rows["class"].isin(WORD_CLASSES)].groupby("name")[["share", "chance"]].sum()
         )
@@ -200,11 +209,9 @@ class TestProfile:
         largest = rows.sort_values("share").groupby("name").tail(1).set_index("name")["class"]
         assert (largest["L0H2"], largest["L1H8"]) == ("previous", "next")
         of_one_input = table("profile", *ONE, "--heads", "0-2", "--top", "2")
-        assert (
-            len(of_one_input) == 2
-            and of_one_input["se"].isna().all()
-            and of_one_input["class"][0] == "previous"
-        )
+        assert len(of_one_input) == 2
+        assert of_one_input["se"].isna().all()
+        assert of_one_input["class"][0] == "previous"
 
     def test_a_pattern_of_ones_own_stands_beside_the_classes(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.py"
@@ -214,10 +221,8 @@ class TestProfile:
         rows = table("profile", *ONE, "--pattern", f"{path}:two_back", "--heads", "0-2")
         shares = rows.set_index("class")["share"]
         assert shares.index.tolist() == [*WORD_CLASSES, "two-back", *SPECIAL_CLASSES]
-        assert (
-            shares[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5)
-            and 0 < shares["two-back"] < 1
-        )
+        assert shares[list(WORD_CLASSES)].sum() == pytest.approx(1, abs=2e-5)
+        assert 0 < shares["two-back"] < 1
         assert "is for patterns of your own" in misuse("profile", *ONE, "--pattern", "next-word")
 
 
@@ -248,10 +253,8 @@ def test_saved_weights_come_back_as_the_same_tables(tmp_path: Path) -> None:
         (["profile"], ["--no-related"]),
         (["show", "0-2", "--to-sentence", "B"], []),
     ):
-        by_model, by_file = (
-            table(*command, *ONE, *unrelated),
-            table(*command, "--weights", str(path)),
-        )
+        by_model = table(*command, *ONE, *unrelated)
+        by_file = table(*command, "--weights", str(path))
         pd.testing.assert_frame_equal(
             by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6
         )
