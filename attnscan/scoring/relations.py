@@ -1,22 +1,26 @@
-"""Attention against dependency trees: a consumer that sums how rows agree with a treebank, and the result from sums.
+"""Attention against dependency trees: sums of how heads agree with a treebank, and their result.
 
-A *row* is a relation in a direction. An *item* is a query of a row with its targets: a word with its head, or a word
-with all of its dependents in the relation. Items are the same for all heads, and are laid out once a batch.
+A *row* is a relation in a direction. An *item* is a query of a row with its targets: a word with
+its head, or a word with all of its dependents in the relation. Items are the same for all heads,
+and are laid out once a batch.
 
-Sums of different rows add. The best rule is chosen on the other half of all sentences, which no part of a scan knows.
-So sums count every rule, and one is chosen when they are complete: shards, order and resumption change nothing.
+Sums of different rows add. The best rule is chosen on the other half of all sentences, which no
+part of a scan knows. So sums count every rule, and one is chosen when they are complete: shards,
+order and resumption change nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from itertools import chain
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence
+from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence, Tag
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.intervals import holm, p_value
@@ -40,28 +44,33 @@ from attnscan.text import hashed
 RelationSums = Mapping[str, PairSums]
 """Sums over sentences with trees, each by its name and, of a row, that of the row.
 
-`whole`: over all sentences, in a single block. Of each row `met`, sentences with an eligible query; `weight` and
-`on_words` on targets, by the reading and among words, and the `eligible` queries with weight on words; `chance` and
-`chance_eligible`, `weight` and `eligible` of even attention, [layer, head] each. Of all `linked`, links of trees in the
-maximum spanning trees, [layer, head]; `links`, those of the trees, and of these those between neighbours; `words`, all
-and those without a token.
+`whole`: over all sentences, in a single block. Of each row `met`, sentences with an eligible query;
+`weight` and `on_words` on targets, by the reading and among words, and the `eligible` queries with
+weight on words; `chance` and `chance_eligible`, `weight` and `eligible` of even attention,
+[layer, head] each. Of all `linked`, links of trees in the maximum spanning trees, [layer, head];
+`links`, those of the trees, and of these those between neighbours; `words`, all and those without a
+token.
 
-`documents`: of each document. Of each row `n`, eligible queries by half; `hits`, those whose most attended other word
-is a target, [layer, head]; `rules`, targets to which each of `RULES` points, [half, rule]."""
+`documents`: of each document. Of each row `n`, eligible queries by half; `hits`, those whose most
+attended other word is a target, [layer, head]; `rules`, targets to which each of `RULES` points,
+[half, rule]."""
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
 _ALL = "0" * 16  # the key of sums over all documents
-_MOST_WORDLESS = (
-    0.5  # of words: with more in no token, the tokenizer's offsets are not those of the text
-)
+_MOST_WORDLESS = 0.5
+"""Of words: with more in no token, the tokenizer's offsets are not those of the text."""
 
 
 def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Sums by their name and that of their row. Shape: each [block, row, ...] -> [block, ...]."""
-    return {
-        f"{name}|{'|'.join(row)}": values[:, at]
-        for name, values in sums.items()
-        for at, row in enumerate(rows)
-    }
+    result = {}
+    for name, values in sums.items():
+        for place, row in enumerate(rows):
+            result[_name_of_sum(name, row)] = values[:, place]
+    return result
+
+
+def _name_of_sum(name: str, row: Row) -> str:
+    return f"{name}|{'|'.join(row)}"
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -70,61 +79,81 @@ def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Syntax:
-    """Compute the result from sums over all sentences; `among` is whether weights count among words alone.
+    """Compute the result from sums over all sentences.
 
+    `among` is whether weights count among words alone.
     Raises: ModelError if too many words are in no token.
     """
     totals = sums["whole"].sums
-    rows = ordered(Row(*name.split("|")[1:]) for name in totals if name.startswith("met|"))
-
-    def of_rows(blocks: str, name: str) -> FloatArray:
-        """Shape: [block, ..., row]."""
-        return np.stack([sums[blocks].sums[f"{name}|{'|'.join(row)}"] for row in rows], -1)
-
     words, wordless = map(int, totals["words"][0])
     if wordless > _MOST_WORDLESS * words:
         raise offsets_error(signature.model, f"{wordless:,} of {words:,} words are in no token")
-    by_half, hits, rules = (of_rows("documents", name) for name in ("n", "hits", "rules"))
-    best = rules.sum(0)[::-1].argmax(
-        1
-    )  # of each half the rule that is best on the other. Shape: [half, row]
-    by_rule = np.take_along_axis(rules, best[None, :, None], 2).sum((1, 2))
-    n = by_half.sum(1)[:, None, None]
-    beyond = hits - by_rule[:, None, None]
-    met, weight, on_words, eligible, chance, chance_eligible = (
-        of_rows("whole", name)[0]
+    rows = ordered(Row(*name.split("|")[1:]) for name in totals if name.startswith("met|"))
+    hits = _stacked(sums["documents"], "hits", rows)
+    n_by_half = _stacked(sums["documents"], "n", rows)
+    n = n_by_half.sum(1)[:, None, None]
+    n_of_row = n.sum((0, 1, 2))
+    rules = _rules_of_other_half(_stacked(sums["documents"], "rules", rows), n_by_half)
+    total = {
+        name: _stacked(sums["whole"], name, rows)[0]
         for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
-    )
-    (linked,), ((links, neighbours),) = totals["linked"], totals["links"]
+    }
+    met = total["met"]
 
     def hide_rare(values: FloatArray) -> FloatArray:
         return np.where(met < MIN_SENTENCES, np.nan, values)
 
-    gain, se = hide_rare(ratio(beyond, n)), hide_rare(error(residuals(beyond, n)))
+    beyond_rule = hits - rules.hits[:, None, None]
+    gain = hide_rare(ratio(beyond_rule, n))
+    se = hide_rare(error(residuals(beyond_rule, n)))
     clusters = np.broadcast_to((n > 0).sum(0), gain.shape)
+    ((links, neighbours),) = totals["links"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        counted, by_chance = (eligible, chance_eligible) if among else (n.sum(0), n.sum(0))
-        larger = by_half.sum(0).argmax(0)
         return Syntax(
             rows,
-            n=n.sum((0, 1, 2)).astype(np.int64),
+            n=n_of_row.astype(np.int64),
             met=met.astype(np.int64),
-            rule=np.array(RULES)[np.take_along_axis(best, larger[None], 0)[0]],
-            rule_accuracy=hide_rare(by_rule.sum(0) / n.sum((0, 1, 2))),
+            rule=rules.name,
+            rule_accuracy=hide_rare(rules.hits.sum(0) / n_of_row),
             accuracy=hide_rare(ratio(hits, n)),
-            weight=hide_rare(weight / counted),
-            weight_among_words=hide_rare(on_words / eligible),
-            chance=hide_rare(chance / by_chance),
+            weight=hide_rare(total["weight"] / (total["eligible"] if among else n.sum(0))),
+            weight_among_words=hide_rare(total["on_words"] / total["eligible"]),
+            chance=hide_rare(total["chance"] / (total["chance_eligible"] if among else n.sum(0))),
             gain=gain,
             se=se,
             p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
-            uuas=linked / links,
+            uuas=totals["linked"][0] / links,
             chain_uuas=float(neighbours / links),
             clusters=len(n),
             words=words,
             wordless=wordless,
             signature=signature,
         )
+
+
+def _stacked(blocks: PairSums, name: str, rows: Sequence[Row]) -> FloatArray:
+    """Sums of a name, row beside row. Shape: [block, ..., row]."""
+    return np.stack([blocks.sums[_name_of_sum(name, row)] for row in rows], -1)
+
+
+class _BestRules(NamedTuple):
+    """The rule that heads are compared with, of each row; chosen on the half it is not used on."""
+
+    hits: FloatArray
+    """Targets to which the rules point. Shape: [document, row]."""
+    name: NDArray[np.str_]
+    """The rule that is used on the half with more queries. Shape: [row]."""
+
+
+def _rules_of_other_half(hits: FloatArray, n: FloatArray) -> _BestRules:
+    """Choose the rules. Shape: `hits` [document, half, rule, row], `n` [document, half, row]."""
+    best_by_half = hits.sum(0).argmax(1)
+    chosen = best_by_half[::-1]
+    larger_half = n.sum(0).argmax(0)
+    return _BestRules(
+        hits=np.take_along_axis(hits, chosen[None, :, None], 2).sum((1, 2)),
+        name=np.array(RULES)[np.take_along_axis(chosen, larger_half[None], 0)[0]],
+    )
 
 
 def offsets_error(model: str, reason: str) -> ModelError:
@@ -146,41 +175,94 @@ class Item(NamedTuple):
 def items_of(sentence: Sentence, *, subtypes: bool = False, causal: bool = False) -> list[Item]:
     """List the items of a sentence: each word's head, and each head's dependents, by relation.
 
-    With `subtypes`, `nsubj:pass` is a relation of its own, beside `nsubj`. In a `causal` model, which sees no later
-    word, these are no targets.
+    With `subtypes`, `nsubj:pass` is a relation of its own, beside `nsubj`. In a `causal` model,
+    which sees no later word, these are no targets.
 
-    >>> items_of(Sentence("Dogs bark", [(0, 4), (5, 9)], {"head": [1, None], "deprel": ["nsubj", "root"]}))[0]
+    >>> tags = {"head": [1, None], "deprel": ["nsubj", "root"]}
+    >>> items_of(Sentence("Dogs bark", [(0, 4), (5, 9)], tags))[0]
     Item(row=Row(relation='nsubj', direction='dep->head'), query=0, targets=(1,))
     """
     items: list[Item] = []
     dependents: dict[tuple[str, int], list[int]] = {}
-    for word, (head, relation) in enumerate(
-        zip(sentence.tags["head"], sentence.tags["deprel"], strict=True)
-    ):
-        universal = str(relation).partition(":")[0]
-        if not isinstance(head, int) or universal == "root":
+    links = zip(sentence.tags["head"], sentence.tags["deprel"], strict=True)
+    for word, (head, relation) in enumerate(links):
+        if not isinstance(head, int) or _universal(relation) == "root":
             continue
-        names = [
-            universal,
-            *([str(relation)] if subtypes else []),
-            *(["all"] if universal not in NOT_ALL else []),
-        ]
-        for name in dict.fromkeys(names):  # each once: one may be called `all`
+        for name in _names_of(relation, subtypes=subtypes):
             items.append(Item(Row(name, HEAD), word, (head,)))
             dependents.setdefault((name, head), []).append(word)
-    items += [
-        Item(Row(name, DEPENDENT), head, tuple(words)) for (name, head), words in dependents.items()
-    ]
+    for (name, head), words in dependents.items():
+        items.append(Item(Row(name, DEPENDENT), head, tuple(words)))
     if causal:
-        items = [
-            Item(row, query, tuple(word for word in targets if word < query))
-            for row, query, targets in items
-        ]
+        items = [item._replace(targets=_earlier(item.targets, item.query)) for item in items]
     return [item for item in items if item.targets]
 
 
+def _universal(relation: Tag) -> str:
+    """A relation without its subtype."""
+    return str(relation).partition(":")[0]
+
+
+def _names_of(relation: Tag, *, subtypes: bool) -> list[str]:
+    """The relations that a link counts for, each once: one may be called `all`."""
+    names = [_universal(relation)]
+    if subtypes:
+        names.append(str(relation))
+    if names[0] not in NOT_ALL:
+        names.append("all")
+    return list(dict.fromkeys(names))
+
+
+def _earlier(words: Sequence[int], query: int) -> tuple[int, ...]:
+    return tuple(word for word in words if word < query)
+
+
+class _Places(NamedTuple):
+    """Where the targets of some sentences are, and their items. Shape: [target] and [item] each."""
+
+    sentence: Tensor
+    query: Tensor
+    row: Tensor
+    key: Tensor
+    item_sentence: Tensor
+    item_query: Tensor
+    item_row: Tensor
+
+
+class _OnTargets(NamedTuple):
+    """Attention on targets."""
+
+    weight: Tensor
+    """By the reading. Shape: [target, head]."""
+    on_words: Tensor
+    """Among words. Shape: [target, head]."""
+    eligible: Tensor
+    """Which items have weight on words. Shape: [item, head], bool."""
+
+
+class _Trees(NamedTuple):
+    """The trees of some sentences, without punctuation and words that have no token."""
+
+    nodes: Tensor
+    """Shape: [sentence, unit], bool."""
+    edges: Tensor
+    """Symmetric. Shape: [sentence, unit, unit], bool."""
+    links: int = 0
+    """How many links there are."""
+    neighbours: int = 0
+    """How many of these are between neighbours."""
+
+    def of(self, block: UnitBlock) -> Self:
+        """The trees of a block's sentences, as wide as its weights."""
+        inputs = block.token_block.inputs
+        units = block.weights.shape[-1]
+        return self._replace(
+            nodes=self.nodes[inputs, :units], edges=self.edges[inputs, :units, :units]
+        )
+
+
 class RelationScorer:
-    """A consumer of attention blocks that compares attention with the trees of one batch of sentences.
+    """A consumer of attention blocks that compares attention with the trees of some sentences.
 
     Chance is even attention or, by what heads carry, what each would carry if it attended evenly.
     """
@@ -194,106 +276,130 @@ class RelationScorer:
         subtypes: bool = False,
         causal: bool = False,
     ) -> None:
-        """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
-        self._batch, self._among, self._units = batch, among, Units(batch)
+        """`halves` says which half of all sentences each is in.
+
+        `among` is whether weights count among words alone.
+        """
+        self._batch = batch
+        self._among = among
+        self._units = Units(batch)
         item_lists = [
             items_of(_sentence(encoded), subtypes=subtypes, causal=causal)
             for encoded in batch.inputs
         ]
-        self._rows = ordered(item.row for items in item_lists for item in items)
-        numbers = {row: number for number, row in enumerate(self._rows)}
-        items, targets = list[tuple[int, ...]](), list[tuple[int, ...]]()
+        self._rows = ordered(item.row for item in chain.from_iterable(item_lists))
+        self._row_numbers = {row: number for number, row in enumerate(self._rows)}
         self._n = np.zeros((len(item_lists), len(self._rows), 2))
         self._rules = np.zeros((*self._n.shape, len(RULES)))
-        self._nodes = torch.zeros_like(batch.word)  # words but punctuation
-        self._links = self._nodes[:, :, None] & self._nodes[:, None]  # between these, of the trees
-        self._count = np.zeros(2)  # all links, and those between neighbours
-        for s, encoded in enumerate(batch.inputs):
-            unit, tree = _units_of_words(encoded), _sentence(encoded).tags
-            tags, heads = (
-                {word: str(tree["upos"][word]) for word in unit},
-                cast(Sequence[int | None], tree["head"]),
-            )
-            for row, query, words in item_lists[s]:
-                keys, at = [word for word in words if word in unit], (s, numbers[row], halves[s])
-                if query in unit and keys:
-                    items.append((s, unit[query], numbers[row]))
-                    targets += [(s, unit[query], numbers[row], unit[key]) for key in keys]
-                    self._n[at] += 1
-                    for rule in (rule for key in keys for rule in _rules(tags, query, key)):
-                        self._rules[(*at, RULES.index(rule))] += 1
-            place = {
-                word: at for at, word in enumerate(word for word in unit if tags[word] != "PUNCT")
-            }
-            self._nodes[s, [unit[word] for word in place]] = True
-            for word, head in (
-                (word, head)
-                for word in place
-                if (head := heads[word]) is not None and head in place
-            ):
-                self._links[s, unit[word], unit[head]] = self._links[s, unit[head], unit[word]] = (
-                    True
-                )
-                self._count += 1, abs(place[word] - place[head]) == 1
-        device = batch.word.device
-        self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3)
-        self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 4)
+        self._item_places: list[tuple[int, int, int]] = []
+        self._target_places: list[tuple[int, int, int, int]] = []
+        for number, items in enumerate(item_lists):
+            self._lay_out_items(number, items, halves[number])
+        self._trees = _trees_of(batch)
         self._sums: dict[str, Tensor] = {}
+
+    def _lay_out_items(self, number: int, items: Sequence[Item], half: int) -> None:
+        """Place the items of a sentence, and count what rules point to; words need a token."""
+        encoded = self._batch.inputs[number]
+        units = _units_of_words(encoded)
+        parts_of_speech = _parts_of_speech(encoded)
+        for item in items:
+            keys = [word for word in item.targets if word in units]
+            if item.query not in units or not keys:
+                continue
+            row = self._row_numbers[item.row]
+            query = units[item.query]
+            self._item_places.append((number, query, row))
+            self._n[number, row, half] += 1
+            for key in keys:
+                self._target_places.append((number, query, row, units[key]))
+                for rule in _rules(parts_of_speech, item.query, key):
+                    self._rules[number, row, half, RULES.index(rule)] += 1
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
-        for (of_units,) in self._units.blocks(block, all_queries=True):
-            self._take(of_units)
+        for (unit_block,) in self._units.blocks(block, all_queries=True):
+            self._take(unit_block)
 
     def _take(self, block: UnitBlock) -> None:
-        """Add the sums of some heads of a layer on some sentences. Shape: the sums [number, layer, head]."""
-        inputs, word, weights = block.token_block.inputs, block.batch.word, block.weights
-        rows, units, start = len(self._rows), weights.shape[-1], inputs.start
-        (s, q, r, k), (of_item, asking, row) = (
-            places[(places[:, 0] >= start) & (places[:, 0] < inputs.stop)].T
-            for places in (self._targets, self._items)
-        )
-
-        def on_targets(attention: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            """Weight on each target by the reading and among words; which items have weight on words."""
-            left = (attention * word[:, None, None, :units]).sum(-1)
-            counts, on_target = left >= MIN_ON_WORDS, attention[s - start, :, q, k]
-            on_words = on_target * (counts / left.clip(MIN_ON_WORDS))[s - start, :, q]
-            return (
-                on_words if self._among else on_target,
-                on_words,
-                counts[of_item - start, :, asking],
-            )
-
-        weight, on_words, eligible = on_targets(weights)
+        """Add the sums of some heads of a layer on some sentences."""
+        weights = block.weights
+        places = block.cached("items", lambda: self._places_in(block))
+        measured = self._measure(block, weights, places)
         even = block.even_carried
-        chance, _, chance_eligible = on_targets(
-            block.even.expand(weights.shape) if even is None else even
+        if even is None:
+            even = block.even.expand(weights.shape)
+        by_chance = self._measure(block, even, places)
+        most_attended = self._most_attended_word(block)
+        hits = most_attended[places.sentence, :, places.query] == places.key[:, None]
+        target_row = places.row
+        item_row = places.item_row
+        rows = len(self._rows)
+        self._add(block, "weight", measured.weight, target_row, rows)
+        self._add(block, "on_words", measured.on_words, target_row, rows)
+        self._add(block, "eligible", measured.eligible, item_row, rows)
+        self._add(block, "chance", by_chance.weight, target_row, rows)
+        self._add(block, "chance_eligible", by_chance.eligible, item_row, rows)
+        row_of_sentence = (block.token_block.inputs.start + places.sentence) * rows + target_row
+        self._add(block, "hits", hits, row_of_sentence, len(self._batch) * rows)
+        linked = _count_linked(weights, self._trees.of(block))
+        self._add(block, "linked", linked[None], target_row.new_zeros(1), 1)
+
+    def _places_in(self, block: UnitBlock) -> _Places:
+        """The places of the items of a block's sentences, on its device."""
+        inputs = range(len(self._batch))[block.token_block.inputs]
+        targets = [place for place in self._target_places if place[0] in inputs]
+        items = [place for place in self._item_places if place[0] in inputs]
+        device = block.weights.device
+        target_columns = torch.tensor(targets, dtype=torch.int64).reshape(-1, 4).to(device).T
+        item_columns = torch.tensor(items, dtype=torch.int64).reshape(-1, 3).to(device).T
+        return _Places(
+            sentence=target_columns[0] - inputs.start,
+            query=target_columns[1],
+            row=target_columns[2],
+            key=target_columns[3],
+            item_sentence=item_columns[0] - inputs.start,
+            item_query=item_columns[1],
+            item_row=item_columns[2],
         )
-        is_word = (block.batch.word_number >= 0)[:, None, :units] & ~torch.eye(
-            units, device=word.device
-        ).bool()
-        most_attended = weights.masked_fill(~is_word[:, None], -1.0).argmax(
-            -1
-        )  # other words; the first of equals
-        hits = most_attended[s - start, :, q] == k[:, None]
-        linked = _linked(weights, self._nodes[inputs, :units], self._links[inputs, :units, :units])
-        for name, values, into, count in (
-            ("weight", weight, r, rows),
-            ("on_words", on_words, r, rows),
-            ("eligible", eligible, row, rows),
-            ("chance", chance, r, rows),
-            ("chance_eligible", chance_eligible, row, rows),
-            ("hits", hits, s * rows + r, len(self._batch) * rows),
-            ("linked", linked[None], r.new_zeros(1), 1),
-        ):
-            if name not in self._sums:
-                shape = count, *block.token_block.grid.shape
-                self._sums[name] = torch.zeros(
-                    shape, dtype=accumulation_dtype(word.device), device=word.device
-                )
-            of_heads = self._sums[name][:, block.token_block.layer, block.token_block.heads]
-            of_heads.index_add_(0, into, values.to(of_heads))
+
+    def _measure(self, block: UnitBlock, attention: Tensor, places: _Places) -> _OnTargets:
+        """Measure attention on targets. Shape: `attention` [sentence, head, query, key]."""
+        word = block.batch.word[:, None, None, : attention.shape[-1]]
+        left = (attention * word).sum(-1)
+        has_words = left >= MIN_ON_WORDS
+        share = has_words / left.clip(MIN_ON_WORDS)
+        on_target = attention[places.sentence, :, places.query, places.key]
+        on_words = on_target * share[places.sentence, :, places.query]
+        return _OnTargets(
+            weight=on_words if self._among else on_target,
+            on_words=on_words,
+            eligible=has_words[places.item_sentence, :, places.item_query],
+        )
+
+    def _most_attended_word(self, block: UnitBlock) -> Tensor:
+        """The other word with the most weight, the first of equals. Shape: [input, head, query]."""
+        weights = block.weights
+        units = weights.shape[-1]
+        is_word = (block.batch.word_number >= 0)[:, None, :units]
+        is_itself = torch.eye(units, device=weights.device).bool()
+        is_other_word = is_word & ~is_itself
+        return weights.masked_fill(~is_other_word[:, None], -1.0).argmax(-1)
+
+    def _add(self, block: UnitBlock, name: str, values: Tensor, into: Tensor, count: int) -> None:
+        """Add values to a sum of so many numbers a head.
+
+        Shape: `values` [value, head], `into` [value] -> the sum [number, layer, head].
+        """
+        token_block = block.token_block
+        if name not in self._sums:
+            self._sums[name] = torch.zeros(
+                (count, *token_block.grid.shape),
+                dtype=accumulation_dtype(values.device),
+                device=values.device,
+            )
+        head_sums = self._sums[name][:, token_block.layer, token_block.heads]
+        head_sums.index_add_(0, into, values.to(head_sums))
 
     def sums(self) -> RelationSums:
         """All sums, once every block has come."""
@@ -301,50 +407,77 @@ class RelationScorer:
         sums = {
             name: values.cpu().numpy().astype(np.float64) for name, values in self._sums.items()
         }
-        hits, (linked,) = sums.pop("hits"), sums.pop("linked")
+        hits = sums.pop("hits")
+        (linked,) = sums.pop("linked")
         words = sum(len(_sentence(encoded).tags["head"]) for encoded in inputs)
         wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
-        of_sentences = {
+        sentence_sums = {
             "n": self._n,
             "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]),
             "rules": self._rules,
         }
         sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
         totals = by_row(self._rows, {name: values[None] for name, values in sums.items()})
-        totals |= {
-            "linked": linked[None],
-            "links": self._count[None],
-            "words": np.array([[words, wordless]], float),
+        totals["linked"] = linked[None]
+        totals["links"] = np.array([[self._trees.links, self._trees.neighbours]], float)
+        totals["words"] = np.array([[words, wordless]], float)
+        documents = [_document(encoded) for encoded in inputs]
+        return {
+            "whole": PairSums.of([_ALL], totals, 1),
+            "documents": PairSums.of(documents, by_row(self._rows, sentence_sums), _MOST_DOCUMENTS),
         }
-        documents = PairSums.of(
-            list(map(_document, inputs)), by_row(self._rows, of_sentences), _MOST_DOCUMENTS
-        )
-        return {"whole": PairSums.of([_ALL], totals, 1), "documents": documents}
 
 
-def _linked(weights: Tensor, nodes: Tensor, links: Tensor) -> Tensor:
-    """How many links of the trees the maximum spanning trees of weights in both directions have, by Prim.
+def _trees_of(batch: EncodedBatch) -> _Trees:
+    """The trees of a batch, on its device."""
+    nodes = torch.zeros(batch.word.shape, dtype=torch.bool)
+    edges = torch.zeros((*batch.word.shape, batch.word.shape[1]), dtype=torch.bool)
+    links = 0
+    neighbours = 0
+    for number, encoded in enumerate(batch.inputs):
+        units = _units_of_words(encoded)
+        parts_of_speech = _parts_of_speech(encoded)
+        words = [word for word in units if parts_of_speech[word] != "PUNCT"]
+        nodes[number, [units[word] for word in words]] = True
+        place = {word: place for place, word in enumerate(words)}
+        heads = _sentence(encoded).tags["head"]
+        for word in words:
+            head = heads[word]
+            if isinstance(head, int) and head in place:
+                edges[number, units[word], units[head]] = True
+                edges[number, units[head], units[word]] = True
+                links += 1
+                neighbours += abs(place[word] - place[head]) == 1
+    device = batch.word.device
+    return _Trees(nodes.to(device), edges.to(device), links, neighbours)
 
-    Shape: [sentence, head, query, key], [sentence, unit], [sentence, unit, unit], bool -> [head].
+
+def _count_linked(weights: Tensor, trees: _Trees) -> Tensor:
+    """How many links of the trees are in the maximum spanning trees, by Prim.
+
+    These are of weights in both directions.
+    Shape: `weights` [sentence, head, query, key] -> [head].
     """
-    sentences, root = torch.arange(len(nodes), device=nodes.device), nodes.float().argmax(1)
-    link_weights = (weights + weights.mT).masked_fill(
-        ~(nodes[:, :, None] & nodes[:, None])[:, None], -1.0
-    )
+    nodes = trees.nodes
+    sentences = torch.arange(len(nodes), device=nodes.device)
+    root = nodes.float().argmax(1)
+    both = nodes[:, :, None] & nodes[:, None]
+    link_weights = (weights + weights.mT).masked_fill(~both[:, None], -1.0)
     outside = nodes[:, None].expand(link_weights.shape[:3]).clone()
     outside[sentences, :, root] = False
-    nearest, parent = link_weights[sentences, :, root], root[:, None, None].expand(outside.shape)
+    nearest = link_weights[sentences, :, root]
+    parent = root[:, None, None].expand(outside.shape)
     linked = weights.new_zeros(weights.shape[1])
     for _ in range(1, int(nodes.sum(1).max())):
         weight, node = nearest.masked_fill(~outside, -1.0).max(-1, keepdim=True)
-        joined = links[sentences[:, None], node[..., 0], parent.gather(2, node)[..., 0]]
-        linked += (joined & (weight[..., 0] >= 0)).sum(0)
+        parent_of_node = parent.gather(2, node)[..., 0]
+        is_link = trees.edges[sentences[:, None], node[..., 0], parent_of_node]
+        linked += (is_link & (weight[..., 0] >= 0)).sum(0)
         outside.scatter_(2, node, value=False)
-        of_node = link_weights.gather(
-            2, node[..., None].expand(-1, -1, -1, link_weights.shape[-1])
-        )[:, :, 0]
-        parent = torch.where(of_node > nearest, node, parent)
-        nearest = torch.maximum(of_node, nearest)
+        row = node[..., None].expand(-1, -1, -1, link_weights.shape[-1])
+        from_node = link_weights.gather(2, row)[:, :, 0]
+        parent = torch.where(from_node > nearest, node, parent)
+        nearest = torch.maximum(from_node, nearest)
     return linked
 
 
@@ -357,18 +490,30 @@ def _units_of_words(encoded: EncodedInput) -> dict[int, int]:
     return {word: unit for unit, word in enumerate(encoded.unit_words) if word != NO_WORD}
 
 
-def _rules(tags: Mapping[int, str], query: int, key: int) -> Iterator[str]:
-    """The rules that point from a word to another, by the parts of speech of all words that have a token.
+def _parts_of_speech(encoded: EncodedInput) -> dict[int, str]:
+    """The part of speech of each word that has a token, by its number in the sentence."""
+    tags = _sentence(encoded).tags["upos"]
+    return {word: str(tags[word]) for word in _units_of_words(encoded)}
 
-    >>> list(_rules({0: "DET", 1: "ADJ", 2: "NOUN"}, 0, 2)), list(_rules({0: "DET", 1: "NOUN", 2: "NOUN"}, 0, 2))
-    (['2 behind', 'NOUN behind'], ['2 behind'])
+
+def _rules(parts_of_speech: Mapping[int, str], query: int, key: int) -> Iterator[str]:
+    """The rules that point from a word to another; `parts_of_speech` are of words with a token.
+
+    >>> list(_rules({0: "DET", 1: "ADJ", 2: "NOUN"}, 0, 2))
+    ['2 behind', 'NOUN behind']
+    >>> list(_rules({0: "DET", 1: "NOUN", 2: "NOUN"}, 0, 2))
+    ['2 behind']
     """
     side = "behind" if key > query else "before"
-    between = {tag for word, tag in tags.items() if min(query, key) < word < max(query, key)}
-    if abs(key - query) <= FARTHEST:
-        yield f"{abs(key - query)} {side}"
-    if tags[key] not in between and tags[key] in PARTS_OF_SPEECH:
-        yield f"{tags[key]} {side}"
+    distance = abs(key - query)
+    first = min(query, key)
+    last = max(query, key)
+    between = {part for word, part in parts_of_speech.items() if first < word < last}
+    if distance <= FARTHEST:
+        yield f"{distance} {side}"
+    part_of_key = parts_of_speech[key]
+    if part_of_key not in between and part_of_key in PARTS_OF_SPEECH:
+        yield f"{part_of_key} {side}"
 
 
 def _document(encoded: EncodedInput) -> str:

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attnscan.inputs.sentence import Pair
 from attnscan.results.intervals import half_width
 from attnscan.scoring.blocks import (
-    FEWEST_BLOCKS,
-    MOST_BLOCKS,
-    ROOM,
+    MIN_BLOCKS,
+    MAX_BLOCKS,
+    MAX_NUMBERS,
     PairSums,
     add_sums,
     error,
@@ -84,9 +84,9 @@ def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
 
 def test_models_of_many_heads_keep_fewer_blocks() -> None:
     sizes = {
-        ROOM // MOST_BLOCKS: MOST_BLOCKS,
-        2 * ROOM // MOST_BLOCKS: MOST_BLOCKS // 2,
-        ROOM: FEWEST_BLOCKS,
+        MAX_NUMBERS // MAX_BLOCKS: MAX_BLOCKS,
+        2 * MAX_NUMBERS // MAX_BLOCKS: MAX_BLOCKS // 2,
+        MAX_NUMBERS: MIN_BLOCKS,
     }
     for size, most in sizes.items():
         assert PairSums.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
