@@ -1,4 +1,4 @@
-"""Text: hashes, counts in words, and text from outside made safe to show. Needs nothing of attnscan.
+"""Text: hashes, counts in words, and text from outside made safe to show.
 
 Only this module decides what a terminal or a cell may see.
 """
@@ -17,7 +17,7 @@ def hashed(*parts: bytes | memoryview) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number of things in words, as `1,200 pairs`; `plural` is by default the singular and an s."""
+    """A number of things in words, as `1,200 pairs`; the plural is by default with an s."""
     noun = singular if number == 1 else plural or f"{singular}s"
     return f"{number:,} {noun}"
 
@@ -61,5 +61,5 @@ def _escape(character: str) -> str:
 
 
 def _json_escape(character: str) -> str:
-    """JSON's own syntax is ASCII, whose control characters stand only between values: these stay."""
+    """An escape for JSON, whose own syntax is ASCII: its line ends between values stay."""
     return f"\\u{ord(character):04x}" if character > "\x7e" else character

@@ -47,11 +47,17 @@ NO_TORCH = {
         ),
         *(
             "inputs.annotations",
+            "inputs.decoding",
+            "inputs.delimited",
             "inputs.encode",
             "inputs.files",
+            "inputs.json_records",
             "inputs.read",
             "inputs.records",
             "inputs.sentence",
+            "inputs.spelling",
+            "inputs.tables",
+            "inputs.vocabulary",
         ),
         *(
             "inputs.weights",

@@ -24,9 +24,9 @@ from attnscan.api.arguments import (
 )
 from attnscan.api.many_pairs import rank_pairs_with, run_scan, state_file
 from attnscan.errors import OptionError, SelectionError, check_known
-from attnscan.inputs.encode import token_named
 from attnscan.inputs.option import Option, check_within
 from attnscan.inputs.sentence import Record, Text
+from attnscan.inputs.spelling import token_named
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.ablation import Ablation
 from attnscan.results.attention import Selection

@@ -12,6 +12,8 @@ annotations.py   what files say of words: treebanks in CoNLL-U, gold alignments
 records.py       rows, objects of Python and data frames of any library -> records
 weights.py       saved attention weights, .npz, in and out
 encode.py        a pair to its tokens, one by one or many at once; which tokens make a word
-batch.py         tokenized inputs to batches; a vocabulary's whole words, and which are related
+spelling.py      how tokenizers write words: marks of starts and ends
+vocabulary.py    a vocabulary's whole words, and which of them are frequent
+batch.py         tokenized inputs to batches
 data/            the sentence pairs that attnscan ships
 """

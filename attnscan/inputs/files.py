@@ -129,7 +129,7 @@ def _files_below(directory: Path) -> Iterator[Path]:
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:
-    """The files that are named, if all are on this machine and can be read repeatedly; else None."""
+    """The files that are named, if all are on this machine and can be read again; else None."""
     if STDIN in names:
         return None
     files = files_named(names)
@@ -164,7 +164,7 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _damage(name: str, error: Exception, packing: str) -> PairsError | None:
-    """The refusal of a file that was opened and is not what its name says; None for other errors."""
+    """The refusal of a file that was opened and is not what its name says; else None."""
     if isinstance(error, ImportError):
         return None
     is_of_content = not getattr(error, "errno", None)

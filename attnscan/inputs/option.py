@@ -18,7 +18,7 @@ LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Option:
-    """How users set a field of an options object: the command line, the library and the checks read it here."""
+    """How users set a field of an options object."""
 
     about: str
     """What it does, as help says it."""

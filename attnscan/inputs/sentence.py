@@ -1,6 +1,7 @@
-"""One input, as it is read and as it is tokenized: sentences, perhaps with words and tags; pairs; their tokens.
+"""One input, as it is read and as it is tokenized.
 
-A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
+These are sentences, perhaps with words and tags, pairs of them, and their tokens. A *token* is what
+the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole word with its
 pieces merged. Every special token is a unit of its own.
 """
 
@@ -74,7 +75,7 @@ class Sentence:
 
     @property
     def by_spaces(self) -> Sentence:
-        """The sentence with its words or, where none are given, with what stands between spaces as words."""
+        """The sentence with its words or, if none are given, with those between spaces."""
         if self.words is not None:
             return self
         return Sentence(self.text, [match.span() for match in re.finditer(r"\S+", self.text)])
@@ -227,7 +228,10 @@ class Record:
 
     pair: Pair
     where: str
-    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`.
+
+    Both are counted from 1.
+    """
     label: str | None = None
     """The cell of the column `label`, if that was asked for and is there."""
     place: Place = Place()
@@ -295,7 +299,7 @@ class EncodedInput:
 
     @property
     def unit_words(self) -> tuple[int, ...]:
-        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
+        """The number of the given word that each unit is or is a piece of, else NO_WORD."""
         return self._first_tokens(self.words or (NO_WORD,) * len(self.tokens))
 
     def _first_tokens(self, numbers: Sequence[int]) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.inputs.encode import is_punctuation, spelled_units
 from attnscan.inputs.sentence import PADDING, SPECIAL, EncodedInput, QuerySide, Unit
+from attnscan.inputs.spelling import is_punctuation, spelled_units
 
 DELIMITERS = frozenset(
     {

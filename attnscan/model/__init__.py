@@ -12,5 +12,6 @@ keeper.py               a consumer that keeps one input's attention
 carried.py              what heads carry: output projections; weights times the norms of values
 memory.py               what main memory allows
 threads.py              work side by side
+relatedness.py          which words are related, by the model's own embeddings
 writing.py              a source and its target to an encoded input; targets that a model writes
 """

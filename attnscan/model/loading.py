@@ -28,10 +28,11 @@ from attnscan.errors import (
     nearest,
     out_of_memory,
 )
-from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
 from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
+from attnscan.inputs.vocabulary import WholeWords, whole_words
 from attnscan.model.forward import first_line, named_arguments, quiet_transformers
+from attnscan.model.relatedness import Relatedness
 from attnscan.model.sources import Device, Dtype, Source, fingerprint
 from attnscan.model.writing import writes_text
 from attnscan.results.grid import AttentionName

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.encode import encode_pairs, token_texts, tokenize
+from attnscan.inputs.encode import encode_pairs, tokenize
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, QuerySide, Sentence, Unit
+from attnscan.inputs.spelling import token_texts
 from attnscan.model.forward import model_failure, quiet_transformers
 
 

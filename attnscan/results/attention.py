@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError
-from attnscan.inputs.encode import token_named
+from attnscan.inputs.spelling import token_named
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.choices import Side
 from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.batch import Relation, Units
+from attnscan.inputs.batch import Relation
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
+from attnscan.inputs.vocabulary import Units
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import check_finite
 from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, Match

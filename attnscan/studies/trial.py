@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, OptionError
-from attnscan.inputs.encode import token_texts
 from attnscan.inputs.sentence import EncodedInput, Pair
+from attnscan.inputs.spelling import token_texts
 from attnscan.model.forward import check_finite, forward
 from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.tap import AttentionTap

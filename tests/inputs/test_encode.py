@@ -17,9 +17,11 @@ from transformers import PreTrainedTokenizerFast
 
 from attnscan.errors import InputError, SelectionError, TooLongError
 from attnscan.inputs.annotations import link_words
-from attnscan.inputs.batch import WholeWords, batches, collate, whole_words
-from attnscan.inputs.encode import bare, encode_pairs, notes_of, token_named
+from attnscan.inputs.batch import batches, collate
+from attnscan.inputs.encode import encode_pairs, notes_of
 from attnscan.inputs.sentence import NO_WORD, SPECIAL, EncodedInput, Pair, Sentence, Unit
+from attnscan.inputs.spelling import bare, token_named
+from attnscan.inputs.vocabulary import WholeWords, whole_words
 from attnscan.model.writing import encode_translations
 
 NO_LIMIT = 10**6

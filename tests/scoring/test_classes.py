@@ -14,7 +14,8 @@ from support.handwritten_inputs import attend, input_of, random_weights
 from support.hypothesis_draws import draws
 from support.reference_scores import Written
 
-from attnscan.inputs.batch import WholeWords, collate
+from attnscan.inputs.batch import collate
+from attnscan.inputs.vocabulary import WholeWords
 from attnscan.results.scores import CLASSES, N_CLASS_SUMS
 from attnscan.scoring.blocks import SumsByName
 from attnscan.scoring.scorer import ClassScorer, class_of_cells

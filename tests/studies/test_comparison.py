@@ -15,8 +15,9 @@ from scipy.special import rel_entr
 from support.toy_bert import AFTER, BEFORE, PAIRS, save_toy_bert
 
 from attnscan.errors import InputError, ModelError, TooLongError
-from attnscan.inputs.batch import Relation, Units
+from attnscan.inputs.batch import Relation
 from attnscan.inputs.sentence import Pair, Record
+from attnscan.inputs.vocabulary import Units
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.choices import Match
 from attnscan.results.comparison import Comparison, Similarity

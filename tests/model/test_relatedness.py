@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from attnscan.inputs.batch import Relatedness, WholeWords, whole_words
+from attnscan.inputs.vocabulary import WholeWords, whole_words
+from attnscan.model.relatedness import Relatedness
 
 SIZE = 2000
 FIRST = 10  # id of the first word
