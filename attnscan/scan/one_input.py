@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError, InputError, ModelError
 from attnscan.inputs.annotations import unit_links
-from attnscan.inputs.encode import bare
 from attnscan.inputs.sentence import EncodedInput, Pair
+from attnscan.inputs.spelling import bare
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections
 from attnscan.model.keeper import AttentionKeeper
