@@ -74,24 +74,23 @@ class Checkpoint:
         words = encoding.word_ids(0)
         pieces = [[0]]
         for i in range(1, len(tokens)):
-            goes_on = words[i] is not None and (words[i], sentence[i]) == (
-                words[i - 1],
-                sentence[i - 1],
-            )
-            pieces = (
-                [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
-            )
+            same_word = words[i] == words[i - 1] and sentence[i] == sentence[i - 1]
+            if unit == "word" and words[i] is not None and same_word:
+                pieces[-1].append(i)
+            else:
+                pieces.append([i])
+        text = []
+        content = []
+        for first, *others in pieces:
+            spelled = tokens[first] + "".join(tokens[i].removeprefix("##") for i in others)
+            text.append(spelled.casefold())
+            content.append(any(map(str.isalnum, "".join(surface[i] for i in (first, *others)))))
         return Input(
             inputs={name: list(encoding[name]) for name in encoding},
             sentence=[sentence[group[0]] for group in pieces],
-            text=[
-                "".join(tokens[i].removeprefix("##" * (i > group[0])) for i in group).casefold()
-                for group in pieces
-            ],
-            content=[
-                any(letter.isalnum() for i in group for letter in surface[i]) for group in pieces
-            ],
-            visible=[[True] * len(pieces) for _ in pieces],
+            text=text,
+            content=content,
+            visible=[[True] * len(pieces)] * len(pieces),
             pieces=pieces,
         )
 
@@ -108,50 +107,65 @@ class Checkpoint:
         layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
         if all(len(group) == 1 for group in one.pieces):
             return layers
-        return [[merged(matrix, one.pieces) for matrix in heads] for heads in layers]
+        words = []
+        for heads in layers:
+            words.append([merged(matrix, one.pieces) for matrix in heads])
+        return words
 
 
 def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]:
     """A matrix by words: to a word the sum over its pieces, from it their mean."""
-    return [[sum(matrix[i][j] for i in of for j in to) / len(of) for to in pieces] for of in pieces]
+    rows = []
+    for query in pieces:
+        row = [sum(matrix[i][j] for i in query) for j in range(len(matrix[0]))]
+        rows.append([sum(row[j] for j in key) / len(query) for key in pieces])
+    return rows
+
+
+def _hidden_states(
+    checkpoint: Checkpoint, one: Input, hidden: list[tuple[int, ...]]
+) -> Iterator[torch.Tensor]:
+    """The last hidden state, once for each set of positions that are masked. Shape: [token, size]."""
+    for start in range(0, len(hidden), 32):
+        some = hidden[start : start + 32]
+        rows = []
+        for positions in some:
+            row = list(one.inputs["input_ids"])
+            for i in positions:
+                row[i] = checkpoint.tokenizer.mask_token_id
+            rows.append(row)
+        batch = {name: [values] * len(some) for name, values in one.inputs.items()}
+        yield from checkpoint.run(batch | {"input_ids": rows}).last_hidden_state
 
 
 def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     """How much each word helps to predict each word with a letter or digit: perturbed masking,
     product-corrected.
     """
-    mask = checkpoint.tokenizer.mask_token_id
     words = one.words
     raw = {}
-
-    def states(hidden: list[tuple[int, ...]]) -> Iterator[torch.Tensor]:
-        for start in range(0, len(hidden), 32):
-            some = hidden[start : start + 32]
-            rows = [
-                [mask if i in off else id_ for i, id_ in enumerate(one.inputs["input_ids"])]
-                for off in some
-            ]
-            rest = {
-                name: [values] * len(some)
-                for name, values in one.inputs.items()
-                if name != "input_ids"
-            }
-            yield from checkpoint.run({"input_ids": rows, **rest}).last_hidden_state
-
     queries = [i for i in words if one.content[i]]
-    alone = {i: state[i] for i, state in zip(queries, states([(i,) for i in queries]), strict=True)}
-    twos = [(i, j) for i in words for j in words if i < j and (i in alone or j in alone)]
-    for (i, j), state in zip(twos, states(twos), strict=True):
+    alone = {}
+    for i, state in zip(
+        queries, _hidden_states(checkpoint, one, [(i,) for i in queries]), strict=True
+    ):
+        alone[i] = state[i]
+    twos = [(i, j) for i, j in itertools.combinations(words, 2) if i in alone or j in alone]
+    for (i, j), state in zip(twos, _hidden_states(checkpoint, one, twos), strict=True):
         for query, key in ((i, j), (j, i)):
             if query in alone:
                 raw[query, key] = float((alone[query] - state[query]).norm())
     mean = sum(raw.values()) / len(raw)
-    row = {i: mean_of([raw[i, j] for j in words if j != i]) for i in queries}
-    column = {j: mean_of([raw[i, j] for i in queries if i != j]) for j in words}
-    return {
-        i: {j: max(0.0, raw[i, j] - row[i] * column[j] / mean) for j in words if j != i}
-        for i in queries
-    }
+    row = {}
+    for i in queries:
+        row[i] = mean_of([raw[i, j] for j in words if j != i])
+    column = {}
+    for j in words:
+        column[j] = mean_of([raw[i, j] for i in queries if i != j])
+    found: dict[int, dict[int, float]] = {i: {} for i in queries}
+    for i, j in raw:
+        found[i][j] = max(0.0, raw[i, j] - row[i] * column[j] / mean)
+    return found
 
 
 def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
@@ -240,7 +254,9 @@ def targets(
 def class_of(one: Input, i: int, j: int) -> str:
     """The first class of keys that fits the word i and the key j."""
     if one.sentence[j] < 0:
-        return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
+        if j < one.words[0]:
+            return "start"
+        return "end" if j > one.words[-1] else "middle"
     same = one.sentence[i] == one.sentence[j]
     distance = abs(i - j)
     side = "next" if j > i else "previous"
@@ -254,7 +270,9 @@ def class_of(one: Input, i: int, j: int) -> str:
         return "punctuation"
     if not same:
         return "elsewhere"
-    return f"{side}-4-8" if distance <= 8 else ("later" if j > i else "earlier")
+    if distance <= 8:
+        return f"{side}-4-8"
+    return "later" if j > i else "earlier"
 
 
 @dataclass(frozen=True)
@@ -265,9 +283,8 @@ class Measured:
     n: float = 0.0
     chance: float = 0.0
     itself: float = 0.0  # the part of the weight that lies on the query itself
-    whole: float = (
-        0.0  # the weight of the same queries on the wider target that this one is a part of
-    )
+    # The weight of the same queries on the wider target that this one is a part of
+    whole: float = 0.0
 
 
 Measures = dict[Head, dict[str, Measured]]
@@ -277,13 +294,11 @@ Measures = dict[Head, dict[str, Measured]]
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
     """Their sums, each so many times."""
     times = times or [1.0] * len(parts)
-    names = ("weight", "n", "chance", "itself", "whole")
-    return Measured(
-        *(
-            sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True))
-            for name in names
-        )
-    )
+    total = dict.fromkeys(("weight", "n", "chance", "itself", "whole"), 0.0)
+    for part, k in zip(parts, times, strict=True):
+        for name in total:
+            total[name] += getattr(part, name) * k
+    return Measured(**total)
 
 
 def on_target(pattern: str, weights: Mapping[int, float], target: Mapping[int, float]) -> float:
@@ -323,7 +338,8 @@ def by_query(
                 continue
             weights = {j: matrix[i][j] / left for j in keys}
             even = {j: sizes[j] / size for j in keys}  # over tokens, then merged
-            weight, chance = (on_target(pattern, values, target) for values in (weights, even))
+            weight = on_target(pattern, weights, target)
+            chance = on_target(pattern, even, target)
             itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
             whole = on_target(
                 pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target
@@ -404,9 +420,9 @@ class Score:
             * error
             / (mean * (1 - mean))
         )
-        low, high = (
-            1 / (1 + (1 - mean) / mean * math.exp(min(sign * reach, 700))) for sign in (1, -1)
-        )
+        odds_against = (1 - mean) / mean
+        low = 1 / (1 + odds_against * math.exp(min(reach, 700)))
+        high = 1 / (1 + odds_against * math.exp(-reach))
         return low, high
 
 

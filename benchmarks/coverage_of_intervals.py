@@ -93,7 +93,9 @@ def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
     Warnings are off: of two pairs, one may have no words, and a score may be 0 or 1.
     """
     with np.errstate(all="ignore"):
-        several = [population for model in models for population in populations(model, pairs)]
+        several = list[Population]()
+        for model in models:
+            several += populations(model, pairs)
         names = " and ".join(Path(model).name for model in models)
         count = len(several[0].total)
         held = f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the"
@@ -122,13 +124,11 @@ def populations(model: str, pairs: Path) -> Iterator[Population]:
     every = range(1, frame["pair"].max() + 1)
     for _, of_pattern in frame.groupby("pattern", observed=True):
         for columns in READINGS.values():
-            tables = (
-                of_pattern.pivot_table(name, "pair", ["layer", "head"], dropna=False)
-                for name in columns
-            )
-            scores, words = (
-                table.reindex(every).fillna(0).to_numpy(dtype=np.float64) for table in tables
-            )
+            arrays = []
+            for name in columns:
+                table = of_pattern.pivot_table(name, "pair", ["layer", "head"], dropna=False)
+                arrays.append(table.reindex(every).fillna(0).to_numpy(dtype=np.float64))
+            scores, words = arrays
             if words.any(0).all():
                 yield Population(scores * words, words)
 
@@ -143,6 +143,7 @@ def _held(
     truth = population.total.sum(0) / population.n.sum(0)
     interval = rule(drawn)
     width = float(np.nanmean(interval[1].clip(max=1) - interval[0].clip(0)))
-    low, high = (np.where(drawn.error == 0, drawn.score, bound) for bound in interval)
+    low = np.where(drawn.error == 0, drawn.score, interval[0])
+    high = np.where(drawn.error == 0, drawn.score, interval[1])
     known = drawn.pairs > 1
     return (known & (low <= truth + 1e-12) & (high >= truth - 1e-12)).sum(0) / known.sum(0), width

@@ -32,7 +32,8 @@ def main() -> None:
     """
     costs: dict[int, list[float]] = {0: [], 1: [], 2: []}
     for _, (workers, seconds) in itertools.product(range(RUNS), costs.items()):
-        more, less = (cost(partial(scan, times * PAIRS, workers)).wall for times in (3, 1))
+        more = cost(partial(scan, 3 * PAIRS, workers)).wall
+        less = cost(partial(scan, PAIRS, workers)).wall
         seconds.append((more - less) / (2 * PAIRS))
     print(machine())
     print("| Ray workers | pairs a second | cost beside one process |")

@@ -37,7 +37,8 @@ TO_NEXT_FRAME = (
 CHOOSE = {
     "attnscan": "document.querySelector('#picker [value=\"1-0\"]').click();",
     "BertViz": (
-        "const list = document.querySelector('#layer'); list.value = '1'; $(list).trigger('change');"
+        "const list = document.querySelector('#layer');"
+        " list.value = '1'; $(list).trigger('change');"
     ),
 }
 RUNS = 3
@@ -59,14 +60,13 @@ def main() -> None:
             paths = {kind: Path(directory) / f"{kind}.html" for kind in pages}
             for kind, path in paths.items():
                 path.write_text(pages[kind], encoding="utf-8")
-            times = [
-                {kind: open_page(browser, path, scripts) for kind, path in paths.items()}
-                for _ in range(RUNS)
-            ]
+            times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in paths}
+            for _ in range(RUNS):
+                for kind, path in paths.items():
+                    times[kind].append(open_page(browser, path, scripts))
             for kind, path in paths.items():
-                first, other = (
-                    statistics.median(seconds[kind][place] for seconds in times) for place in (0, 1)
-                )
+                first = statistics.median(seconds[0] for seconds in times[kind])
+                other = statistics.median(seconds[1] for seconds in times[kind])
                 size = f"{path.stat().st_size / 1e6:.2f} MB"
                 print(f"| {name} | {kind} | {size} | {first:.2f} s | {1000 * other:.0f} ms |")
         browser.close()

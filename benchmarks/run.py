@@ -114,8 +114,8 @@ def main() -> None:
         "# What attnscan costs",
         f"Written by `make bench`. {where}.",
         f"Median ratios of {args.runs} neighbouring runs, ours divided by the rival's: below 1 is"
-        " faster. Scans are\nof every pattern but `predictive`, with a model of BERT base's shape and"
-        " batches of 1,024 tokens.",
+        " faster. Scans are\nof every pattern but `predictive`, with a model of BERT base's shape"
+        " and batches of 1,024 tokens.",
         "\n".join(["<!-- measured: speed -->", HEAD, *rows, "<!-- end of speed -->"]),
     ]
     _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)

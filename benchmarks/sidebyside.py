@@ -53,16 +53,19 @@ def run_command(command: Sequence[str], directory: str | None = None, **variable
 
 def in_turn(rivals: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[Cost]]:
     """Every rival's costs, run after run, after one round that is not counted."""
-    rounds = [{name: cost(run) for name, run in rivals.items()} for _ in range(runs + 1)][1:]
-    return {name: [costs[name] for costs in rounds] for name in rivals}
+    costs: dict[str, list[Cost]] = {name: [] for name in rivals}
+    for _ in range(runs + 1):
+        for name, run in rivals.items():
+            costs[name].append(cost(run))
+    return {name: measured[1:] for name, measured in costs.items()}
 
 
 def ratios(ours: Sequence[Cost], theirs: Sequence[Cost]) -> tuple[float, float]:
     """Median ratios of neighbouring runs, ours divided by the rival's: wall time, CPU time."""
     pairs = list(zip(ours, theirs, strict=True))
-    return statistics.median(a.wall / b.wall for a, b in pairs), statistics.median(
-        a.cpu / b.cpu for a, b in pairs
-    )
+    wall = statistics.median(a.wall / b.wall for a, b in pairs)
+    cpu = statistics.median(a.cpu / b.cpu for a, b in pairs)
+    return wall, cpu
 
 
 def row(

@@ -91,17 +91,9 @@ def options_of(checkpoint: Checkpoint) -> tuple[str, ...]:
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Which words of a long input are related, and the scores with them."""
     pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
-    words = (
-        "classify",
-        *pair,
-        "--model",
-        checkpoint.name,
-        "--predictive",
-        "off",
-        "--format",
-        "json",
-    )
-    result, of_seed_1 = (json.loads(written(*words, "--seed", seed)) for seed in "01")
+    options = ("--model", checkpoint.name, "--predictive", "off", "--format", "json")
+    result = json.loads(written("classify", *pair, *options, "--seed", "0"))
+    of_seed_1 = json.loads(written("classify", *pair, *options, "--seed", "1"))
     one = checkpoint.read(pair)
     tally = Tally("classify, related words")
     alike = loops.related(checkpoint, one)
@@ -193,13 +185,11 @@ def _compare_ranking(
         rows_of = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in rows_of]
         tally.same(f"{pattern} heads", sorted(order), sorted(scored[0]))
-        scores = {
-            head: loops.Score([of_pair[head][pattern] for of_pair in scored]) for head in order
-        }
-        by = {
-            head: loops.Score([of_pair[head][pattern] for of_pair in ranked]).mean()
-            for head in order
-        }
+        scores = {}
+        by = {}
+        for head in order:
+            scores[head] = loops.Score([measures[head][pattern] for measures in scored])
+            by[head] = loops.Score([measures[head][pattern] for measures in ranked]).mean()
         have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
         ranks = [str(place) if place <= have else "" for place in range(1, len(order) + 1)]
         tally.same(f"{pattern} ranks", [row["rank"] for row in rows_of], ranks)

@@ -207,24 +207,27 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
     lengths = np.array([lengths for _, lengths in matrices.values()])[:, keys]
     chance = lengths / lengths.sum(-1, keepdims=True)  # Shape: [head, key]
     for place, i in enumerate(words):
-        classes = [{class_of(one, i, j), kinds.get(j)} for j in keys]
-        belongs = np.array(
-            [[not of_key.isdisjoint(CANDIDATES[name]) for name in names] for of_key in classes]
-        )
+        belongs = np.zeros((len(keys), len(names)), bool)
+        for key, j in enumerate(keys):
+            classes = {class_of(one, i, j), kinds.get(j)}
+            belongs[key] = [not classes.isdisjoint(CANDIDATES[name]) for name in names]
         row = rows[:, place]
         on = row @ belongs
         on[:, names.index("even")] = np.minimum(row, 1 / len(keys)).sum(-1)
         on[:, names.index("same-keys")] = np.minimum(row, rows_of_others[:, place]).sum(-1)
-        measured = [
-            [astuple(queries[p].get(i, Measured())) for p in PATTERNS] for queries in patterns
-        ]
+        measured = []
+        for queries in patterns:
+            measured.append([astuple(queries[p].get(i, Measured())) for p in PATTERNS])
         yield Unit(1, np.array(measured), on, chance @ belongs)
 
 
 def add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
     """The sum of units, each so many times."""
-    stacks = (np.array([getattr(unit, field.name) for unit in units]) for field in fields(Unit))
-    return Unit(*(np.tensordot(times, stack, 1) for stack in stacks))
+    sums = {}
+    for field in fields(Unit):
+        values = np.array([getattr(unit, field.name) for unit in units])
+        sums[field.name] = np.tensordot(times, values, 1)
+    return Unit(**sums)
 
 
 class Means:
@@ -308,20 +311,17 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
             share = scores[head][among].mean()
             average = mean_of([of_head[among].mean() for of_head in scores])
         elif among:
-            share, average = (
-                float(of[means.names.index(among)]) for of in (means.share[head], means.average)
-            )
+            habit = means.names.index(among)
+            share = float(means.share[head][habit])
+            average = float(means.average[habit])
         rest_on = [
             unit
             for unit in units
             if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]
         ]
-        # a habit's label rests on every unit, whatever its name
-        stays = (
-            same[head] / RESAMPLES
-            if label and len(units if first[head][2] else rest_on) >= 5
-            else NAN
-        )
+        if first[head][2]:  # a habit's label rests on every unit, whatever its name
+            rest_on = units
+        stays = same[head] / RESAMPLES if label and len(rest_on) >= 5 else NAN
         does.append(Does(label, among, share, average, stays))
     return does
 

@@ -33,13 +33,10 @@ def score_heads(checkpoint: Checkpoint, pairs: Pairs) -> Scores:
 
 def gather_scores(of_pairs: Sequence[Measures]) -> Scores:
     """Every head's scores, from its sums in every pair."""
-    return {
-        head: {
-            pattern: loops.Score([heads[head][pattern] for heads in of_pairs])
-            for pattern in PATTERNS
-        }
-        for head in of_pairs[0]
-    }
+    scores: Scores = {head: {} for head in of_pairs[0]}
+    for head, pattern in itertools.product(scores, PATTERNS):
+        scores[head][pattern] = loops.Score([heads[head][pattern] for heads in of_pairs])
+    return scores
 
 
 def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -96,10 +93,10 @@ def _group(divergences: Sequence[Sequence[float]], within: float) -> list[list[i
     """
     groups = [[i] for i in range(len(divergences))]
     while len(groups) > 1:
-        distances = [
-            (sum(divergences[i][j] for i in a for j in b) / (len(a) * len(b)), x, y)
-            for (x, a), (y, b) in itertools.combinations(enumerate(groups), 2)
-        ]
+        distances = []
+        for (x, a), (y, b) in itertools.combinations(enumerate(groups), 2):
+            between = [divergences[i][j] for i, j in itertools.product(a, b)]
+            distances.append((sum(between) / len(between), x, y))
         least, x, y = min(distances)
         if least >= within:
             break
@@ -176,15 +173,11 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     (row,) = over(pairs, "ablate", *options, "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     intact = [_run_without(checkpoint, one, ()) for one in inputs]
-    falls = np.array(  # Shape: [the set that is tested, then controls; pair]
-        [
-            [
-                cosine(_run_without(checkpoint, one, heads), vector)
-                for one, vector in zip(inputs, intact, strict=True)
-            ]
-            for heads in (SWITCHED_OFF, *_draw_controls())
-        ]
-    )
+    sets = (SWITCHED_OFF, *_draw_controls())
+    falls = np.zeros((len(sets), len(inputs)))  # the set that is tested, then controls
+    for row_of_set, heads in zip(falls, sets, strict=True):
+        for place, (one, vector) in enumerate(zip(inputs, intact, strict=True)):
+            row_of_set[place] = cosine(_run_without(checkpoint, one, heads), vector)
     ablated, *controls = falls.mean(1)
     variance = np.var(controls, ddof=1)
     effect = loops.Score([loops.Measured(fall, 1.0) for fall in falls[0] - falls[1:].mean(0)])
@@ -218,7 +211,9 @@ def _draw_controls() -> list[tuple[Head, ...]]:
         others = [head for head in range(12) if head != number]
         return layer, others[generator.permutation(len(others))[0]]
 
-    found = [tuple(drawn(*head) for head in SWITCHED_OFF) for _ in range(CONTROLS)]
+    found = []
+    for _ in range(CONTROLS):
+        found.append(tuple(itertools.starmap(drawn, SWITCHED_OFF)))
     assert len(set(found)) == CONTROLS, (
         "take another number of draws: attnscan draws again what it has drawn before"
     )
@@ -336,10 +331,16 @@ def _measure_changed(
         loops.every_head(one, checkpoint.weights(one, **changed), rows) for changed in change(one)
     ]
     times = [1 / len(draws)] * len(draws)
-    means = {
-        h: {p: loops.added([draw[h][p] for draw in draws], times) for p in PATTERNS} for h in plain
-    }
-    return {h: {p: replace(means[h][p], n=plain[h][p].n) for p in PATTERNS} for h in plain}
+    means: Measures = {head: {} for head in plain}
+    for head, pattern in itertools.product(plain, PATTERNS):
+        mean = loops.added([draw[head][pattern] for draw in draws], times)
+        means[head][pattern] = replace(mean, n=plain[head][pattern].n)
+    return means
+
+
+def _by_head(vectors: torch.Tensor) -> np.ndarray:
+    """Shape: [token, heads × size] -> [head, token, size]."""
+    return vectors.view(len(vectors), 12, -1).transpose(0, 1).double().numpy()
 
 
 def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
@@ -348,13 +349,10 @@ def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
     with torch.inference_mode():
         states = checkpoint.run(one.inputs, output_hidden_states=True).hidden_states
         for number, layer in enumerate(checkpoint.network.encoder.layer):
-            both = (
-                getattr(layer.attention.self, name)(states[number][0]) for name in ("query", "key")
-            )
-            query, key = (
-                part.view(len(part), 12, -1).transpose(0, 1).double().numpy() for part in both
-            )
-            found |= {(number, head): (query[head], key[head]) for head in range(12)}
+            query = _by_head(layer.attention.self.query(states[number][0]))
+            key = _by_head(layer.attention.self.key(states[number][0]))
+            for head in range(12):
+                found[number, head] = (query[head], key[head])
     return found
 
 

@@ -5,6 +5,7 @@ It reads the first 60 sentences of $TREEBANK, else of the one beside the project
 it.
 """
 
+import itertools
 import json
 import math
 import os
@@ -42,7 +43,7 @@ TAGS = (
     "VERB",
     "X",
 )
-RULES = [(what, sign) for what in (*range(1, 11), *TAGS) for sign in (-1, 1)]
+RULES = list(itertools.product((*range(1, 11), *TAGS), (-1, 1)))
 Key = tuple[str, str]
 
 
@@ -141,10 +142,16 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     ):
         shared = [min(last, b) - max(first, a) for a, b in tree.spans]
         owner.append(-1 if special is None or max(shared) <= 0 else shared.index(max(shared)))
-    pieces = [[i for i, word in enumerate(owner) if word == w] for w in range(len(tree.spans))]
+    pieces: list[list[int]] = [[] for _ in tree.spans]
+    for i, word in enumerate(owner):
+        if word >= 0:
+            pieces[word].append(i)
     layers = [layer[0].tolist() for layer in checkpoint.run(dict(encoding)).attentions]  # type: ignore[attr-defined]
     even = [[1 / len(owner)] * len(owner)] * len(owner)
-    return merged(even, pieces), [[merged(matrix, pieces) for matrix in layer] for layer in layers]
+    words = []
+    for layer in layers:
+        words.append([merged(matrix, pieces) for matrix in layer])
+    return merged(even, pieces), words
 
 
 def pointed(upos: Sequence[str], query: int, what: int | str, sign: int) -> int | None:
@@ -164,11 +171,10 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
                 counts[1 - tree.half, row][number] += pointed(tree.upos, query, *rule) in targets
     rows = {row for _, row in counts}
     numbers = range(len(RULES))
-    return {
-        (half, row): RULES[max(numbers, key=counts[half, row].__getitem__)]
-        for row in rows
-        for half in (0, 1)
-    }
+    best = {}
+    for half, row in itertools.product((0, 1), rows):
+        best[half, row] = RULES[max(numbers, key=counts[half, row].__getitem__)]
+    return best
 
 
 def _of_head(known, rules):  # type: ignore[no-untyped-def]
@@ -223,9 +229,8 @@ def linked(
     group = {w: w for w in nodes}
     right = 0
     gold = {frozenset((w, head[w])) for w in nodes if head[w] in group}
-    for _, i, j in sorted(
-        ((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True
-    ):
+    edges = [(a[i][j] + a[j][i], i, j) for i, j in itertools.combinations(nodes, 2)]
+    for _, i, j in sorted(edges, reverse=True):
         if group[i] != group[j]:
             old = group[j]
             group = {w: group[i] if of == old else of for w, of in group.items()}
