@@ -125,7 +125,7 @@ def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]
 def _hidden_states(
     checkpoint: Checkpoint, one: Input, hidden: list[tuple[int, ...]]
 ) -> Iterator[torch.Tensor]:
-    """The last hidden state, once for each set of positions that are masked. Shape: [token, size]."""
+    """The last hidden state, with each set of positions masked. Shape: [token, size]."""
     for start in range(0, len(hidden), 32):
         some = hidden[start : start + 32]
         rows = []
@@ -146,9 +146,8 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     raw = {}
     queries = [i for i in words if one.content[i]]
     alone = {}
-    for i, state in zip(
-        queries, _hidden_states(checkpoint, one, [(i,) for i in queries]), strict=True
-    ):
+    each_alone = _hidden_states(checkpoint, one, [(i,) for i in queries])
+    for i, state in zip(queries, each_alone, strict=True):
         alone[i] = state[i]
     twos = [(i, j) for i, j in itertools.combinations(words, 2) if i in alone or j in alone]
     for (i, j), state in zip(twos, _hidden_states(checkpoint, one, twos), strict=True):
