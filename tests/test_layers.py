@@ -122,7 +122,15 @@ def test_the_library_alone_knows_the_server_by_a_name_that_is_looked_up() -> Non
 
 RUNNING = {
     f"attnscan.{name}"
-    for name in ("model.attention_functions", "model.forward", "model.loading", "scan.scanner")
+    for name in (
+        "model.attention_functions",
+        "model.checkpoint",
+        "model.forward",
+        "model.in_memory",
+        "model.loading",
+        "model.task_heads",
+        "scan.scanner",
+    )
 }
 
 

@@ -492,7 +492,8 @@ def _find_source(call: LibraryCall, step: OnProgress) -> Any:
         source = choose(call.options.model)
         note(source.note)
         return source
-    from attnscan.model.loading import LoadedModel, adopt, wrap
+    from attnscan.model.in_memory import adopt, wrap
+    from attnscan.model.loading import LoadedModel
 
     options, is_loaded = call.options, isinstance(call.model, LoadedModel)
     languages = options.source_language, options.target_language

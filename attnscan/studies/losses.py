@@ -11,7 +11,8 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model.forward import restrict_task_head
-from attnscan.model.loading import LoadedModel, task_head
+from attnscan.model.loading import LoadedModel
+from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.choices import MEASURES, TARGET_MEASURE
 from attnscan.results.grid import AttentionKind

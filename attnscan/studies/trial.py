@@ -11,8 +11,8 @@ from attnscan.errors import CaptureError, OptionError
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.inputs.spelling import token_texts
 from attnscan.model.forward import check_finite, forward
-from attnscan.model.loading import TaskHead, task_head
 from attnscan.model.tap import AttentionTap
+from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores

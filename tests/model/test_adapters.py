@@ -15,7 +15,7 @@ from support.tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from attnscan.model import loading
+from attnscan.model import checkpoint
 from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 
@@ -65,14 +65,14 @@ def peft(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module).update(
         PeftModel=_Peft, PeftConfig=config, get_peft_model_state_dict=lambda adapted: adapted.known
     )
-    merged = loading._merge_adapter
+    merged = checkpoint.merge_adapter
 
     def with_peft(model: Any, source: Source) -> None:
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "peft", module)
             merged(model, source)
 
-    monkeypatch.setattr(loading, "_merge_adapter", with_peft)
+    monkeypatch.setattr(checkpoint, "merge_adapter", with_peft)
 
 
 @pytest.fixture

@@ -31,8 +31,10 @@ import attnscan
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.forward import eval_mode
-from attnscan.model.loading import LoadedModel, TaskHead, adopt, task_head
+from attnscan.model.in_memory import adopt
+from attnscan.model.loading import LoadedModel
 from attnscan.model.sources import choose
+from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.heads import HeadScores
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions

@@ -23,9 +23,10 @@ from transformers import (
 
 import attnscan
 from attnscan.errors import OptionError
+from attnscan.model.architecture import writes_text
 from attnscan.model.loading import load
 from attnscan.model.sources import Source
-from attnscan.model.writing import shift_right, writes_text
+from attnscan.model.writing import shift_right
 
 pytestmark = pytest.mark.usefixtures("quiet")
 GERMAN, FRENCH = "Der Hund schlaeft", "Le chien dort"

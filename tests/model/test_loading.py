@@ -30,8 +30,9 @@ from transformers.utils import logging
 from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.forward import quiet_transformers
-from attnscan.model.loading import load, task_head
+from attnscan.model.loading import load
 from attnscan.model.sources import Device, Source, short
+from attnscan.model.task_heads import task_head
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_a_model_that_memory_does_not_hold_is_not_called_damaged(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("attnscan.model.loading._load_weights", fail)
+    monkeypatch.setattr("attnscan.model.loading.load_checkpoint", fail)
     line = refusal(lambda: loaded(bert), MemoryFullError)
     assert "the model tiny does not fit into memory" in line and "belong together" not in line
 

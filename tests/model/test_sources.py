@@ -15,8 +15,9 @@ from support.tiny_checkpoints import SMALL, loaded, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model import sources
-from attnscan.model.loading import load, task_head
+from attnscan.model.loading import load
 from attnscan.model.sources import DEFAULT_MODEL, Catalog, Source, bundled, choose, hub_answers
+from attnscan.model.task_heads import task_head
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.model.loading import LoadedModel, chosen_device
+from attnscan.model.devices import choose_device
+from attnscan.model.loading import LoadedModel
 from attnscan.model.sources import Device, Dtype, Source
 from attnscan.results.grid import AttentionName
 
@@ -42,7 +43,7 @@ class LoadedModels:
         stats = [(path.name, path.stat()) for path in sorted(directory.iterdir())]
         files = tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
         number = "float32" if dtype == "auto" else dtype
-        key = (files, source.location, source.revision, chosen_device(device), number)
+        key = (files, source.location, source.revision, choose_device(device), number)
         if key not in self._kept:
             loaded = self.anew(source, device, dtype)
             if loaded.model.config.model_type != "bert":
