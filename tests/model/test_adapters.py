@@ -20,7 +20,8 @@ from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 
 PLACE = "encoder.layer.0.attention.self.query"
-A, B = torch.full((1, 16), 0.5), torch.arange(16.0)[:, None]
+A = torch.full((1, 16), 0.5)
+B = torch.arange(16.0)[:, None]
 
 
 def _adapter(directory: Path, base: Path | None, prefix: str = "bert.", place: str = PLACE) -> Path:
@@ -59,7 +60,7 @@ class _Peft:
 
 @pytest.fixture
 def peft(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Peft is there while an adapter is merged; transformers, which asks for it too, keeps what it knows."""
+    """Peft is there while an adapter is merged; transformers, which asks too, has none."""
     module = ModuleType("peft")
     config = SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(task_type="CAUSAL_LM"))
     vars(module).update(
@@ -87,7 +88,8 @@ def test_an_adapter_is_merged_into_the_model_that_it_names(
     tmp_path: Path, base: Path, prefix: str
 ) -> None:
     directory = _adapter(tmp_path / "adapter", base, prefix)
-    before, adapted = load(choose(str(base))), load(choose(str(directory)))
+    before = load(choose(str(base)))
+    adapted = load(choose(str(directory)))
     assert adapted.source.name == str(directory) and adapted.masked_lm is not None
     for (name, weight), (_, changed) in zip(
         before.model.state_dict().items(), adapted.model.state_dict().items(), strict=True

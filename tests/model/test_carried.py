@@ -1,4 +1,4 @@
-"""What heads carry: how they are projected is found in every family, and adds up to what the model computes."""
+"""What heads carry: their projection is found in every family, and adds up to the model's own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,10 @@ def _blocks(model: Any) -> dict[int, list[AttentionBlock]]:
 
 
 def _projected(model: Any) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Of each linear module that was run: its weight [in, out], its bias, and what it put out [2, 12, out]."""
+    """Of each linear module that was run: its weight, its bias, and what it put out.
+
+    Shape: [in, out], [out], [2, 12, out].
+    """
     ran: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def note(module: Any, _arguments: Any, output: Any) -> None:
@@ -75,7 +78,9 @@ def test_xlnets_projection_is_a_parameter_of_its_own() -> None:
 @pytest.mark.parametrize("family", [family for family in CARRIED if family not in _UNSEEN])
 def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> None:
     model = tiny_model(family, CARRIED[family])
-    projections, blocks, ran = _projections(model), _blocks(model), _projected(model)
+    projections = _projections(model)
+    blocks = _blocks(model)
+    ran = _projected(model)
     assert len(blocks) == len(projections.triangles)
     for layer, parts in blocks.items():
         errors = []
@@ -117,7 +122,8 @@ class _Gated(torch.nn.Module):
 
     def __init__(self, dense: Linear) -> None:
         super().__init__()
-        self.dense, self.gate = dense, Linear(dense.in_features, dense.out_features)
+        self.dense = dense
+        self.gate = Linear(dense.in_features, dense.out_features)
 
     def forward(self, states: Tensor) -> Tensor:
         projected: Tensor = self.dense(states) * self.gate(states).sigmoid()
@@ -125,7 +131,7 @@ class _Gated(torch.nn.Module):
 
 
 @pytest.mark.parametrize("put_between", [lambda dense: Sequential(LayerNorm(32), dense), _Gated])
-def test_what_stands_between_the_heads_and_their_projection_is_refused(
+def test_a_module_between_heads_and_projection_is_refused(
     put_between: Callable[[Any], Any],
 ) -> None:
     model = tiny_model("bert", TAPPED["bert"])
@@ -135,15 +141,26 @@ def test_what_stands_between_the_heads_and_their_projection_is_refused(
         _projections(model.eval())
 
 
-def test_a_key_without_a_value_is_not_carried_and_a_row_of_them_is_idle() -> None:
+def test_a_row_of_keys_without_values_is_idle() -> None:
     """By one head, whose block has the logits that make its weights."""
     projections = OutputProjections((torch.eye(2)[None],))
     value = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])[None, None]
     weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])[None, None]
-    visible, every = torch.ones(1, 3, 3, dtype=torch.bool), slice(None)
+    visible = torch.ones(1, 3, 3, dtype=torch.bool)
+    every = slice(None)
     logits = weights.log().clip(torch.finfo(torch.float32).min)
     block = AttentionBlock(
-        Grid((1, 1)), 0, every, every, weights, visible, None, None, 1.0, logits, value
+        grid=Grid((1, 1)),
+        layer=0,
+        inputs=every,
+        heads=every,
+        weights=weights,
+        visible=visible,
+        query=None,
+        key=None,
+        scaling=1.0,
+        logits=logits,
+        value=value,
     )
     carried = projections.to_carried(block)
     assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]

@@ -87,8 +87,12 @@ def scored(source: LoadedModel | str, **options: Any) -> HeadScores:
 
 
 def same(first: HeadScores, second: HeadScores) -> bool:
-    """Whether every number is the same but for last bits: how a processor multiplies may hang on where weights lie."""
-    ours, theirs = (result.to_frame().drop(columns="model") for result in (first, second))
+    """Whether every number is the same but for last bits.
+
+    How a processor multiplies may hang on where weights lie.
+    """
+    ours = first.to_frame().drop(columns="model")
+    theirs = second.to_frame().drop(columns="model")
     numbers = list(ours.select_dtypes("number"))
     near = np.allclose(
         ours[numbers].astype(float),
@@ -104,10 +108,8 @@ def same(first: HeadScores, second: HeadScores) -> bool:
 @pytest.mark.parametrize("name", CASES)
 def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -> None:
     directory = str(saved(CASES[name], tmp_path))
-    model, tokenizer = (
-        AutoModel.from_pretrained(directory),
-        AutoTokenizer.from_pretrained(directory),
-    )
+    model = AutoModel.from_pretrained(directory)
+    tokenizer = AutoTokenizer.from_pretrained(directory)
     if (
         name == "decoder that was sdpa"
     ):  # Falcon's classes choose their attention when they are made
@@ -153,7 +155,8 @@ def test_heads_are_those_of_the_checkpoint(
     tokenizer.save_pretrained(tmp_path)
     before = state(model, tokenizer)
     loaded = adopt(model, tokenizer)
-    result, ours = scored(loaded), task_heads(loaded)
+    result = scored(loaded)
+    ours = task_heads(loaded)
     assert state(model, tokenizer) == before
     assert same(result, scored(str(tmp_path)))
     with open_scanner(ScanOptions(), choose(str(tmp_path))) as scanner:
@@ -328,8 +331,9 @@ def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object])
     )
 
 
-def test_a_compiled_model_stays_compiled_and_is_watched_as_any_other() -> None:
-    model, tokenizer = tiny_model("bloom", UNTAPPED["bloom"]), tiny_tokenizer()
+def test_a_compiled_model_is_watched_and_stays_compiled() -> None:
+    model = tiny_model("bloom", UNTAPPED["bloom"])
+    tokenizer = tiny_tokenizer()
     plain = attnscan.classify(
         "the cat sat", model=model, tokenizer=tokenizer, predictive="off"
     ).to_frame()
@@ -344,7 +348,7 @@ def test_a_compiled_model_stays_compiled_and_is_watched_as_any_other() -> None:
 
 
 def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:
-    """By what it holds: whatever runs has the modules, weights and buffers of the caller's model."""
+    """Whatever runs has the modules, weights and buffers of the caller's model."""
     model, tokenizer = bert
     model.stream = (number for number in range(3))  # which nothing can copy
     loaded = adopt(model, tokenizer)

@@ -1,4 +1,4 @@
-"""What a translator reads and writes: the tokens of its languages, and targets shifted as it shifts labels."""
+"""What a translator reads and writes: tokens of its languages, and targets shifted as labels."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from attnscan.model.sources import Source
 from attnscan.model.writing import shift_right
 
 pytestmark = pytest.mark.usefixtures("quiet")
-GERMAN, FRENCH = "Der Hund schlaeft", "Le chien dort"
+GERMAN = "Der Hund schlaeft"
+FRENCH = "Le chien dort"
 PIECES = ["▁", *sorted(set(f"{GERMAN}{FRENCH}") - {" "})]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 NAMES = {
@@ -59,7 +60,8 @@ def family(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def translator(family: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A random model with a tokenizer that was saved without languages."""
-    directory, tokenizer = tmp_path_factory.mktemp(family), _tokenizer(family)
+    directory = tmp_path_factory.mktemp(family)
+    tokenizer = _tokenizer(family)
     sizes = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 64}
     sizes |= {f"{part}_attention_heads": 4 for part in ("encoder", "decoder")}
     sizes |= {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
@@ -72,7 +74,10 @@ def translator(family: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _reference(translator: str, family: str, source: str, target: str) -> Tensor:
-    """Cross attention as transformers gives it in these languages. Shape: [layer, head, target, source]."""
+    """Cross attention as transformers gives it in these languages.
+
+    Shape: [layer, head, target, source].
+    """
     tokenizer = AutoTokenizer.from_pretrained(translator, src_lang=source, tgt_lang=target)
     model = AutoModelForSeq2SeqLM.from_pretrained(translator, attn_implementation="eager").eval()
     encoding = tokenizer(GERMAN, text_target=FRENCH, return_tensors="pt")
@@ -95,13 +100,14 @@ def test_weights_are_those_of_the_languages_asked_for(translator: str, family: s
     result = attnscan.classify(
         GERMAN, FRENCH, model=translator, attention="cross", predictive="off", **languages
     )
-    attention, expected = result.attention, _reference(translator, family, source, target).numpy()
+    attention = result.attention
+    expected = _reference(translator, family, source, target).numpy()
     assert attention is not None
     keys = attention.source
     np.testing.assert_allclose(attention.weights[..., keys:, :keys], expected, atol=1e-5)
     assert source in attention.tokens[:keys] and target in attention.tokens[keys:]
-    of_others = _reference(translator, family, target, source).numpy()
-    assert abs(attention.weights[..., keys:, :keys] - of_others).max() > 1e-3, (
+    swapped = _reference(translator, family, target, source).numpy()
+    assert abs(attention.weights[..., keys:, :keys] - swapped).max() > 1e-3, (
         "the control: languages matter"
     )
 
@@ -157,7 +163,8 @@ LABELS = [7, 8, 9, 2]
 @pytest.mark.filterwarnings("ignore:Version v4.12.0")
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
 def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
-    model, read = tiny_writer(family), []
+    model = tiny_writer(family)
+    read = []
     assert writes_text(model)
     if (
         family == "fsmt"

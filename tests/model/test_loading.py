@@ -1,9 +1,9 @@
-"""From a directory to a model that is ready to run, or one line that says what is wrong; what tells models apart."""
+"""From a directory to a model that is ready to run, or one line; what tells models apart."""
 
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -66,34 +66,50 @@ class TestLoading:
         assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
         assert (model.source.name, model.source.revision, model.pad_id) == ("tiny", "abc", 0)
 
-    def test_nothing_is_printed_and_what_transformers_prints_elsewhere_is_as_before(
-        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+
+@pytest.fixture
+def with_warnings() -> Iterator[None]:
+    """Transformers prints warnings and bars, as it does for most of its users."""
+    verbosity = logging.get_verbosity()
+    has_bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity_warning()
+    logging.enable_progress_bar()
+    yield
+    logging.set_verbosity(verbosity)
+    if not has_bars:
+        logging.disable_progress_bar()
+
+
+@pytest.mark.usefixtures("with_warnings")
+class TestQuiet:
+    @pytest.fixture
+    def classifier(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Path:
+        """Of its head, transformers says that an encoder does not use it."""
         path = save(tmp_path / "bert", BertForSequenceClassification(BertConfig(**SMALL)))
-        before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_warning()
-        logging.enable_progress_bar()
-        capfd.readouterr()
-        try:
-            loaded(path)
+        AutoModel.from_pretrained(path)
+        assert "".join(capfd.readouterr()) != "", "a control"
+        return path
+
+    def test_loading_prints_nothing(
+        self, classifier: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        loaded(classifier)
+        assert "".join(capfd.readouterr()) == ""
+
+    def test_it_is_quiet_until_the_last_run_has_ended(
+        self, classifier: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        with ExitStack() as later:
+            with quiet_transformers():
+                later.enter_context(quiet_transformers())
+            AutoModel.from_pretrained(classifier)
             assert "".join(capfd.readouterr()) == ""
-            AutoModel.from_pretrained(path)
-            assert "".join(capfd.readouterr()) != "", "a control"
-            with ExitStack() as later:
-                with quiet_transformers():
-                    later.enter_context(quiet_transformers())
-                AutoModel.from_pretrained(path)
-                assert "".join(capfd.readouterr()) == "", "one run has ended, another has not"
-            (path / "model.safetensors").write_bytes(b"")
-            refusal(lambda: loaded(path))
-            assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == (
-                logging.WARNING,
-                True,
-            )
-        finally:
-            logging.set_verbosity(before)
-            if not bars:
-                logging.disable_progress_bar()
+
+    def test_a_failure_leaves_warnings_and_bars_as_they_were(self, classifier: Path) -> None:
+        (classifier / "model.safetensors").write_bytes(b"")
+        refusal(lambda: loaded(classifier))
+        assert logging.get_verbosity() == logging.WARNING
+        assert logging.is_progress_bar_enabled()
 
 
 @pytest.mark.loads_anew
@@ -133,7 +149,7 @@ DISTILBERT = {"vocab_size": SIZE, "dim": 16, "n_layers": 1, "n_heads": 2, "hidde
         (BertConfig(**SMALL), 10**30, 32),
     ],
 )
-def test_the_limit_is_what_position_embeddings_hold_or_what_the_tokenizer_says_if_that_is_less(
+def test_limit_is_the_least_of_positions_and_tokenizer(
     tmp_path: Path, config: Any, longest: int | None, limit: int
 ) -> None:
     assert (
@@ -168,15 +184,15 @@ class TestDisagreement:
     ) -> None:
         assert words in refusal(lambda: loaded(configured(bert, **settings)))
 
-    def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
+    def test_a_tokenizer_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
         model = loaded(
             save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3})))
         )
         assert [*model.encode_all([Pair("on")], "token", truncate=False)]
         line = refusal(lambda: [*model.encode_all([Pair("the mat")], "token", truncate=False)])
         assert (
-            f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; the two do not belong together"
-            in line
+            f"gives token {SIZE - 3}, and the model knows {SIZE - 3}; "
+            "the two do not belong together" in line
         )
 
     def test_names_with_a_wrappers_prefix_are_refused(self, bert: Path) -> None:
@@ -210,7 +226,7 @@ def test_a_model_that_memory_does_not_hold_is_not_called_damaged(
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_device_that_is_not_there_is_refused_before_anything_is_read(
+def test_missing_device_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, device: Device
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -288,13 +304,14 @@ def test_weights_of_the_encoder_that_nothing_uses_are_refused(
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """One with random weights, and without a pooler, which is filled with random numbers when it is loaded."""
+    """One without a pooler, which is filled with random numbers when it is loaded."""
     return save(tmp_path / "model", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
 
 
 def _differ(first: Path, second: Path) -> list[str]:
     """The parts of two checkpoints that are not the same."""
-    a, b = (loaded(directory).fingerprint for directory in (first, second))
+    a = loaded(first).fingerprint
+    b = loaded(second).fingerprint
     assert (short(a) == short(b)) == (a == b)
     return [name for name in a if a[name] != b[name]]
 
@@ -335,9 +352,7 @@ def test_a_fingerprint_tells_each_part(
     assert _differ(checkpoint, other) == parts
 
 
-def test_place_other_files_and_earlier_inputs_change_no_fingerprint(
-    checkpoint: Path, tmp_path: Path
-) -> None:
+def test_place_and_earlier_inputs_change_no_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "copy"
     shutil.copytree(checkpoint, other)
     (other / "README.md").write_text("Another one")

@@ -1,4 +1,4 @@
-"""Which model a run takes: the order of the choice, what is a checkpoint, and a hub whose main moves."""
+"""Which model a run takes: the order of choice, what is a checkpoint, and a hub that moves."""
 
 import re
 import shutil
@@ -45,11 +45,12 @@ def never_asked(*_: object) -> bool:
     pytest.fail("the hub was asked")
 
 
-def test_a_name_goes_before_the_environment_the_cache_the_hub_and_the_bundled_model(
+def test_a_name_goes_before_all_other_ways(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, bundled_dir: Path
 ) -> None:
     """Each way is closed behind the one that was taken; no hub is asked before its turn."""
-    directory, named = (str(checkpoint(tmp_path / name)) for name in ("given", "from environment"))
+    directory = str(checkpoint(tmp_path / "given"))
+    named = str(checkpoint(tmp_path / "from environment"))
     snapshot = in_cache(cache, "google-bert/bert-base-uncased")
     monkeypatch.setenv("ATTNSCAN_MODEL", named)
     monkeypatch.setattr(sources, "hub_answers", never_asked)
@@ -81,7 +82,7 @@ def test_a_name_goes_before_the_environment_the_cache_the_hub_and_the_bundled_mo
         (("model.safetensors",), "bundled"),
     ],
 )
-def test_a_whole_model_in_the_cache_counts_under_its_old_name_too(
+def test_a_model_in_the_cache_counts_under_its_old_name_too(
     cache: Path, files: tuple[str, ...], name: str
 ) -> None:
     in_cache(cache, "bert-base-uncased", files)
@@ -181,9 +182,7 @@ class TestCheckpoint:
 
 
 class TestCatalog:
-    def test_the_bundled_model_and_what_the_cache_holds_are_listed_with_what_can_run(
-        self, cache: Path
-    ) -> None:
+    def test_bundled_and_cached_models_are_listed(self, cache: Path) -> None:
         assert (Catalog.now().ready, Catalog.now().default, Catalog.now().hub) == (
             ["bundled"],
             "bundled",
@@ -219,7 +218,9 @@ class TestCatalog:
         assert broken["state"] == "cannot run: config.json cannot be read"
 
 
-A, B, GONE = "a" * 40, "b" * 40, "c" * 40
+A = "a" * 40
+B = "b" * 40
+GONE = "c" * 40
 
 
 @pytest.fixture(scope="module")

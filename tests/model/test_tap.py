@@ -1,4 +1,4 @@
-"""The tap: what it runs, holds and leaves behind, kinds of attention, what heads put out, and threads on one model."""
+"""The tap: what it runs, holds and leaves behind; kinds of attention; threads on one model."""
 
 import gc
 import itertools
@@ -64,7 +64,8 @@ def test_no_more_than_one_layers_weights_are_alive() -> None:
 def test_blocks_of_any_size_make_up_the_same_layers(
     monkeypatch: pytest.MonkeyPatch, budget: int
 ) -> None:
-    model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
+    model = tiny_model("bert", TAPPED["bert"])
+    inputs = tiny_inputs()
     monkeypatch.setattr(capture, "_BLOCK_CELLS", 10**9)
     whole, _ = _captured(model, inputs)
     monkeypatch.setattr(capture, "_BLOCK_CELLS", budget)
@@ -74,7 +75,10 @@ def test_blocks_of_any_size_make_up_the_same_layers(
 
 
 def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
-    """Also where queries are scaled by no power of two, as in heads of 8 dimensions, and logits are far apart."""
+    """Also where queries are scaled by no power of two, as in heads of 8 dimensions.
+
+    Logits are far apart.
+    """
     model = tiny_model("bert", TAPPED["bert"] | {"hidden_size": 16, "num_attention_heads": 2})
     for layer in model.encoder.layer:
         layer.attention.self.query.weight.data *= 100
@@ -90,10 +94,9 @@ def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_closed_tap_leaves_the_model_as_it_was_also_if_a_consumer_fails(
-    family: str, fails: bool
-) -> None:
-    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+def test_a_closed_tap_leaves_the_model_as_it_was(family: str, fails: bool) -> None:
+    model = tiny_model(family, FAMILIES[family])
+    inputs = tiny_inputs()
     output = model(**inputs).last_hidden_state
     with pytest.raises(ZeroDivisionError) if fails else nullcontext(), AttentionTap(model) as tap:
         tap.run(inputs, lambda _: 1 // (not fails))
@@ -103,7 +106,8 @@ def test_a_closed_tap_leaves_the_model_as_it_was_also_if_a_consumer_fails(
 
 
 def test_what_fails_inside_the_model_is_said_in_one_line() -> None:
-    model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
+    model = tiny_model("bert", TAPPED["bert"])
+    inputs = tiny_inputs()
     inputs["input_ids"][0, 0] = 10**6
     with (
         pytest.raises(CaptureError, match="BertModel fails on this input") as caught,
@@ -136,7 +140,10 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
     ],
 )
 def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.dtype) -> None:
-    """Its softmax is in float32: rows sum to 1 as halves would not, and weights differ by what the model rounds."""
+    """Its softmax is in float32: rows sum to 1 as halves would not.
+
+    Weights differ by what the model rounds.
+    """
     inputs = tiny_inputs()
     expected = eager_attention(tiny_model(family, FAMILIES[family]), inputs)
     collected, tap = _captured(tiny_model(family, FAMILIES[family]).to(number), inputs)
@@ -154,7 +161,7 @@ def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.d
             )
 
 
-def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_float32() -> None:
+def test_logits_of_half_precision_are_products_in_float32() -> None:
     """A product that is itself rounded to bfloat16 keeps three digits of each logit."""
     collected, _ = _captured(tiny_model("bert", TAPPED["bert"]).bfloat16(), tiny_inputs())
     for block in itertools.chain.from_iterable(collected.blocks.values()):
@@ -168,7 +175,10 @@ def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:
-    """Two tokens of padding in front spread over everything, as softmax does where all is hidden; words look back."""
+    """Two tokens of padding in front spread over everything, and words look back.
+
+    So does softmax where all is hidden.
+    """
     weights = torch.tensor([[0.25] * 4, [0.25] * 4, [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.5, 0.5]])[
         None, None
     ]
@@ -176,7 +186,7 @@ def test_a_causal_mask_is_told_beside_padding() -> None:
     assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
 
 
-def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
+def test_every_distance_that_any_head_attends_to_is_seen() -> None:
     ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     visible = visible_keys(
         torch.stack([ahead, torch.eye(3)])[None], torch.ones(1, 3, dtype=torch.bool)
@@ -190,7 +200,8 @@ def _zeroed(output: Tensor) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_with_nothing_changed_a_model_says_what_it_says_itself(family: str) -> None:
-    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+    model = tiny_model(family, FAMILIES[family])
+    inputs = tiny_inputs()
     shapes: list[tuple[int, torch.Size]] = []
     with torch.inference_mode():
         itself = model(**inputs).last_hidden_state
@@ -220,8 +231,9 @@ def test_an_error_is_raised_in_its_items_place() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str) -> None:
-    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
+def test_threads_on_one_model_show_what_it_shows_alone(family: str) -> None:
+    model = tiny_model(family, FAMILIES[family])
+    inputs = tiny_inputs()
     gate = threading.Barrier(3)
 
     def read(row: int) -> list[torch.Tensor]:
@@ -243,7 +255,8 @@ def test_threads_that_run_one_model_at_once_show_what_it_shows_alone(family: str
 
 
 KINDS = [AttentionKind.ENCODER, AttentionKind.DECODER, AttentionKind.CROSS]
-_SOURCES, _TARGETS = (12, 8), (5, 9)
+_SOURCES = (12, 8)
+_TARGETS = (5, 9)
 
 
 def _blocks(
@@ -256,8 +269,12 @@ def _blocks(
 
 
 def _alone(model: Any, kind: AttentionKind, number: int) -> tuple[Tensor, ...]:
-    """Each layer's weights of one input without padding, as transformers gives them. Shape: [head, query, key]."""
-    inputs, stops = tiny_translations(), {"": _SOURCES[number], "decoder_": _TARGETS[number]}
+    """Each layer's weights of one input without padding, as transformers gives them.
+
+    Shape: [head, query, key].
+    """
+    inputs = tiny_translations()
+    stops = {"": _SOURCES[number], "decoder_": _TARGETS[number]}
     unpadded = {
         name: values[
             number : number + 1, : stops["decoder_" if name.startswith("decoder_") else ""]
@@ -273,7 +290,7 @@ def _alone(model: Any, kind: AttentionKind, number: int) -> tuple[Tensor, ...]:
 
 @pytest.mark.parametrize("family", ENCODER_DECODERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input_alone(
+def test_each_kind_in_a_padded_batch_is_that_of_each_input_alone(
     family: str, kind: AttentionKind
 ) -> None:
     if kind is AttentionKind.ENCODER and family in ("led", "longt5", "pegasus_x"):
@@ -286,7 +303,8 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
     expected = [_alone(model, kind, number) for number in range(2)]
     blocks, tap = _blocks(tiny_encoder_decoder(family, None), kind, tiny_translations())
     assert tap.calls.uses_tap == (kind.letter in ENCODER_DECODERS[family][1])
-    layers, heads = len(expected[0]), len(expected[0][0])
+    layers = len(expected[0])
+    heads = len(expected[0][0])
     assert {block.grid for block in blocks} == {Grid((layers, heads), kind)}
     assert layers == (3 if kind is AttentionKind.ENCODER else 2)
     covered = set()
@@ -300,7 +318,7 @@ def test_each_kind_in_a_padded_batch_is_what_eager_attention_shows_of_each_input
     assert len(covered) == 2 * layers * heads
 
 
-def test_cross_attention_of_other_shapes_than_the_texts_is_refused() -> None:
+def test_cross_attention_of_other_shapes_is_refused() -> None:
     """ProphetNet's has a row for each of several streams of every target token."""
     torch.manual_seed(0)
     model = AutoModel.from_config(
