@@ -11,6 +11,7 @@ tables.py        Parquet, Arrow and workbooks
 annotations.py   what files say of words: treebanks in CoNLL-U, gold alignments
 records.py       rows, objects of Python and data frames of any library -> records
 weights.py       saved attention weights, .npz, in and out
+tool_weights.py  attention as other tools hand it out: steps of `generate`, TransformerLens' caches
 encode.py        a pair to its tokens, one by one or many at once; which tokens make a word
 spelling.py      how tokenizers write words: marks of starts and ends
 vocabulary.py    a vocabulary's whole words, and which of them are frequent

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from attnscan.errors import WeightsError
 from attnscan.inputs.sentence import PADDING, SPECIAL, EncodedInput, QuerySide, Unit
 from attnscan.inputs.spelling import is_punctuation, spelled_units
+from attnscan.inputs.tool_weights import plain_arrays
 
 DELIMITERS = frozenset(
     {
@@ -173,8 +174,10 @@ def weights_of(
     `decoder_special` and so on.
 
     Shape: [layer, head, query, key], or [1, head, query, key] for each layer; an entry for each
-    token. Raises: WeightsError.
+    token. What `generate` returns, and caches of TransformerLens, are taken, too. Raises:
+    WeightsError.
     """
+    arrays = plain_arrays(arrays)
     array = _array_name(arrays, kind)
     attention = _attention(arrays, array)
     prefixes = [""] if array == "attention" else [f"{text}_" for text in _TEXTS[kind]]
