@@ -7,13 +7,13 @@ choices.py         what the options of studies may be, and their defaults
 lazy.py            pandas and scipy, imported when first used
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern; its label, else its habit; how sure that is
-heads.py           every head on one input or over many pairs: labels, scores, ranks, weights, where attention goes
+heads.py           every head on one input or over many pairs: labels, scores, ranks, weights
 card.py            everything about a head; what a checkpoint is, and what can be scored in it
 predictions.py     which words help to predict which; what a model says before and after a change
 attention.py       one input's weights, queries and keys; which part of these is asked for
 explanation.py     how heads make their patterns
 ablation.py        what heads are worth
-syntax.py          which heads follow which relations of a treebank; its sentences as a model reads them
+syntax.py          which heads follow which relations of a treebank; its sentences and their trees
 comparison.py      which heads attend alike, and what sets two models apart
-files.py           tables of several kinds of attention as one; tables to CSV, JSON, Parquet, Markdown, Excel
+files.py           tables of several kinds of attention as one; tables to CSV, JSON, Excel and more
 """

@@ -1,4 +1,4 @@
-"""One input's attention: every head's weights, the queries and keys that made them, and which part is asked for."""
+"""One input's attention: weights, the queries and keys that made them, and parts of these."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn i
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which part of a long input's attention is kept: of some heads of a model, the rows of some queries."""
+    """Which part of a long input's attention is kept: some heads, and the rows of some queries."""
 
     grid: Grid
     rows: tuple[int, ...]  # the tokens whose rows of weights are kept, in the order of the text
-    heads: tuple[Head, ...] | None = (
-        None  # arrays hold these, in this order, as if they were one layer; None for all
-    )
+    heads: tuple[Head, ...] | None = None
+    """Arrays hold these, in this order, as if they were one layer; None for all."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,16 @@ class Selection:
     token: str | int | None = None  # the only query: a token's text, its index, or `store#2`
     from_: Side | None = None  # the sentence of the queries
     to: Side | None = None  # the sentence of the keys
-    window: tuple[int, int] | None = (
-        None  # first and last token of the queries and keys; of cross attention, the keys
-    )
+    window: tuple[int, int] | None = None
+    """First and last token of the queries and keys; of cross attention, the keys."""
     is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
 
     def cells(
         self, tokens: Sequence[str], segments: Sequence[int], source: int = 0
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The queries and the keys, by their indices; of cross attention, the first `source` tokens are the keys.
+        """The queries and the keys, by their indices.
+
+        Of cross attention, the first `source` tokens are the keys.
 
         Raises: OptionError, SelectionError for tokens that are not there.
         """
@@ -57,11 +57,12 @@ class Selection:
             raise OptionError(message, "leave out the sentences to look from and to")
         keys = _within(range(source or len(tokens)), segments, self.to, self.window)
         if self.token is not None:
-            queries = [source + token_named(str(self.token), tokens[source:])]
-            return _within(queries, segments, self.from_, None), keys
-        return _within(
-            range(source, len(tokens)), segments, self.from_, None if source else self.window
-        ), keys
+            query = source + token_named(str(self.token), tokens[source:])
+            queries = _within([query], segments, self.from_, window=None)
+        else:
+            window = None if source else self.window
+            queries = _within(range(source, len(tokens)), segments, self.from_, window)
+        return queries, keys
 
     def chosen(
         self,
@@ -71,7 +72,10 @@ class Selection:
         unit: Sequence[int],
         source: int = 0,
     ) -> Chosen:
-        """The part of a model's heads to keep: whole rows, of all pieces of words. Raises: as `cells`."""
+        """The part of a model's heads to keep: whole rows, of all pieces of words.
+
+        Raises: as `cells`.
+        """
         queries, _ = self.cells(tokens, segments, 0 if self.is_drawn else source)
         heads = None if self.heads is None else tuple(grid.select(self.heads))
         if unit:
@@ -96,40 +100,43 @@ def _within(
     sentence: Side | None,
     window: tuple[int, int] | None,
 ) -> tuple[int, ...]:
-    """The places of a sentence within a window of indices, both ends included. Raises: SelectionError if none are."""
+    """The places of a sentence within a window of indices, both ends included.
+
+    Raises: SelectionError if none are.
+    """
     first, last = window or (0, len(segments) - 1)
-    within = tuple(
-        i for i in places if first <= i <= last and sentence in (None, "AB"[segments[i]])
-    )
+    within = [place for place in places if first <= place <= last]
+    if sentence is not None:
+        within = [place for place in within if "AB"[segments[place]] == sentence]
     if not within:
-        of_sentence = f" of sentence {sentence}" if sentence else ""
+        named = f" of sentence {sentence}" if sentence else ""
         remedy = f"the input has tokens 0 to {len(segments) - 1}"
-        raise SelectionError(f"no token{of_sentence} is within what was asked for", remedy)
-    return within
+        raise SelectionError(f"no token{named} is within what was asked for", remedy)
+    return tuple(within)
 
 
 @dataclass(frozen=True)
 class Attention:
     """What every head did on one input, token by token; or some heads, on some tokens."""
 
-    tokens: tuple[
-        str, ...
-    ]  # their texts, in order; of cross attention the source's, and behind them the target's
+    tokens: tuple[str, ...]
+    """Their texts, in order; of cross attention the source's, and behind them the target's."""
     sentence: tuple[int, ...]  # 0 for sentence A, 1 for B, -1 for a special token, -2 for padding
     segments: tuple[int, ...]  # 0 or 1 for every token: a sentence's delimiters go with it
-    weights: NDArray[
-        np.float32
-    ]  # softmax attention. Shape: [layer, head, query, key]; rows sum to 1
+    weights: NDArray[np.float32]
+    """Softmax attention. Shape: [layer, head, query, key]; rows sum to 1."""
     visible: NDArray[np.bool_] | None
-    """Which keys each query may see. Shape: [layer, query, key]; None where some heads alone are kept."""
+    """Which keys each query may see.
+
+    Shape: [layer, query, key]; None where some heads alone are kept."""
     query: NDArray[np.float32] | None
-    """After any rotation, before scaling. Shape: [layer, head, query, neuron]; None if the model shows none."""
-    key: (
-        NDArray[np.float32] | None
-    )  # likewise, grouped keys for each head. Shape: [layer, head, key, neuron]
-    scaling: tuple[
-        float, ...
-    ] = ()  # what each layer multiplies q·k with before the softmax; empty without queries
+    """After any rotation, before scaling.
+
+    Shape: [layer, head, query, neuron]; None if the model shows none."""
+    key: NDArray[np.float32] | None
+    """Likewise, grouped keys for each head. Shape: [layer, head, key, neuron]."""
+    scaling: tuple[float, ...] = ()
+    """What each layer multiplies q·k with before the softmax; empty without queries."""
     unit: tuple[int, ...] = ()  # which scored unit each token belongs to; empty if each is one
     norms: NDArray[np.float32] | None = None
     """‖f(x_j)‖: how long each key's value is behind the head's slice of the output projection.
@@ -137,19 +144,19 @@ class Attention:
     Shape: [layer, head, key]; None if the model does not show it."""
     chosen: Chosen | None = None  # the heads and queries that arrays are of; None for all
     kind: AttentionKind = AttentionKind.ONLY
-    layers: tuple[
-        int, ...
-    ] = ()  # the numbers of its layers in the model; empty where every layer has attention
-    source: int = 0  # of cross attention, how many tokens are the source's, the keys; the target's behind them ask
+    layers: tuple[int, ...] = ()
+    """The numbers of its layers in the model; empty where every layer has attention."""
+    source: int = 0
+    """Of cross attention, how many tokens are the source's.
+
+    These are the keys; the target's behind them are the queries."""
 
     @cached_property
     def grid(self) -> Grid:
         """The model's heads."""
-        return (
-            Grid(self.weights.shape[:2], self.kind, self.layers)
-            if self.chosen is None
-            else self.chosen.grid
-        )
+        if self.chosen is not None:
+            return self.chosen.grid
+        return Grid(self.weights.shape[:2], self.kind, self.layers)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -177,90 +184,103 @@ class Attention:
         return [place for place in self.passage if place < self.keys]
 
     def place(self, named: HeadLike) -> tuple[int, int]:
-        """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
-        head, heads = self.grid.head(named), None if self.chosen is None else self.chosen.heads
-        if heads is not None and head not in heads:
-            raise SelectionError(
-                f"the weights of {head.name} were not kept",
-                "name it among the heads that are wanted",
-            )
-        return head.place if heads is None else (0, heads.index(head))
+        """Where a head stands in the arrays.
+
+        Raises: SelectionError if it is not there, or was not kept.
+        """
+        head = self.grid.head(named)
+        if self.chosen is None or self.chosen.heads is None:
+            return head.place
+        if head not in self.chosen.heads:
+            message = f"the weights of {head.name} were not kept"
+            raise SelectionError(message, "name it among the heads that are wanted")
+        return 0, self.chosen.heads.index(head)
 
     def only(self, chosen: Chosen) -> Attention:
         """Leave out all but a part of what is kept, which is all."""
-        rows, visible = (
-            list(chosen.rows),
-            None if self.visible is None else self.visible[:, list(chosen.rows)],
+        rows = list(chosen.rows)
+        part = replace(self, weights=self.weights[:, :, rows], chosen=chosen)
+        if chosen.heads is None:
+            visible = None if self.visible is None else self.visible[:, rows]
+            return replace(part, visible=visible)
+        layers, heads = zip(*(head.place for head in chosen.heads), strict=True)
+
+        def one_layer(array: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+            """The chosen heads' rows, as if they were one layer."""
+            return None if array is None else array[layers, heads][None]
+
+        return replace(
+            part,
+            weights=part.weights[layers, heads][None],
+            visible=None,
+            query=one_layer(self.query),
+            key=one_layer(self.key),
+            norms=one_layer(self.norms),
         )
-        arrays = {
-            "weights": self.weights[:, :, rows],
-            "query": self.query,
-            "key": self.key,
-            "norms": self.norms,
-        }
-        if chosen.heads is not None:
-            layers, heads = zip(*(head.place for head in chosen.heads), strict=True)
-            arrays = {
-                name: None if array is None else array[layers, heads][None]
-                for name, array in arrays.items()
-            }
-            visible = None
-        return replace(self, **arrays, visible=visible, chosen=chosen)  # type: ignore[arg-type]
 
     def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
         """A head's weights of some queries that were kept. Shape: [query, key]."""
-        weights: NDArray[np.float32] = self.weights[self.place(named)][
-            np.searchsorted(self.rows, queries)
-        ]
+        rows = np.searchsorted(self.rows, queries)
+        weights: NDArray[np.float32] = self.weights[self.place(named)][rows]
         return weights
 
     @cached_property
     def carried(self) -> Attention:
-        """Put what heads carry in place of weights. Raises: OptionError if the norms are not there."""
+        """Put what heads carry in place of weights.
+
+        Raises: OptionError if the norms are not there.
+        """
         if self.norms is None:
             raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
         return replace(self, weights=carried_shares(self.weights, self.norms))
 
     @property
     def without_special_tokens(self) -> Attention:
-        """Remove special tokens as keys, and renormalise each row over words; one with nothing on words is zero."""
+        """Remove special tokens as keys, and renormalise each row over words.
+
+        A row with nothing on words is zero.
+        """
         is_word = (np.array(self.sentence) >= 0).astype(np.float32)
         return replace(self, weights=carried_shares(self.weights, is_word))
 
     def in_words(self, words: Sequence[str]) -> Attention:
-        """Merge tokens into words: each is given its pieces' sum, and gives their mean; only weights are kept."""
+        """Merge tokens into words: each is given its pieces' sum, and gives their mean.
+
+        Only weights are kept.
+        """
         if len(words) == len(self.tokens):
             return self
-        unit, rows = np.array(self.unit), list(self.rows)
+        unit = np.array(self.unit)
+        rows = list(self.rows)
         into = np.equal.outer(unit, np.arange(len(words))).astype(float)  # [token, unit]
         units = np.unique(unit[rows])
-        mean = into[rows][:, units].T
-        weights = carried_shares(
-            mean / mean.sum(-1, keepdims=True) @ self.weights @ into, np.ones(1)
-        )
-        first = into.argmax(0)
-        sentence, segments = (
-            tuple(np.array(of)[first].tolist()) for of in (self.sentence, self.segments)
-        )
+        pieces = into[rows][:, units].T  # [unit, row]
+        mean = pieces / pieces.sum(-1, keepdims=True)
+        weights = carried_shares(mean @ self.weights @ into, np.ones(1))
+        first = into.argmax(0)  # of each unit its first token
         chosen = self.chosen and replace(self.chosen, rows=tuple(units.tolist()))
-        changes: dict[str, Any] = {
-            "tokens": tuple(words),
-            "sentence": sentence,
-            "segments": segments,
-            "chosen": chosen,
-        }
-        changes |= {
-            "weights": weights.astype(np.float32),
-            "source": int(unit[self.source]) if self.source else 0,
-        }
-        return replace(self, visible=None, query=None, key=None, norms=None, unit=(), **changes)
+        return replace(
+            self,
+            tokens=tuple(words),
+            sentence=tuple(np.array(self.sentence)[first].tolist()),
+            segments=tuple(np.array(self.segments)[first].tolist()),
+            weights=weights.astype(np.float32),
+            visible=None,
+            query=None,
+            key=None,
+            unit=(),
+            norms=None,
+            chosen=chosen,
+            source=int(unit[self.source]) if self.source else 0,
+        )
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled. Shape: [key, neuron]."""
-        assert self.query is not None and self.key is not None
-        head, place = self.grid.head(named), self.place(named)
+        assert self.query is not None
+        assert self.key is not None
+        place = self.place(named)
         products: NDArray[np.float32] = self.query[(*place, query)] * self.key[place]
-        products *= self.scaling[head.row]
+        products *= self.scaling[self.grid.head(named).row]
         return products
 
     @classmethod
@@ -272,33 +292,46 @@ class Attention:
         kind: AttentionKind,
     ) -> Attention:
         """The attention that a file of saved weights holds, which has no queries and keys."""
-        weights, source = saved.attention, saved.source
-        if source:
-            weights = np.zeros((*weights.shape[:2], *[len(saved.tokens)] * 2), np.float32)
-            weights[:, :, source:, :source] = saved.attention
-        of = saved.tokens, sentence, saved.segments, weights, np.asarray(weights.any(axis=1))
-        return cls(*of, None, None, unit=unit, kind=kind, source=source)
+        weights = saved.attention
+        if saved.source:
+            tokens = len(saved.tokens)
+            weights = np.zeros((*weights.shape[:2], tokens, tokens), np.float32)
+            weights[:, :, saved.source :, : saved.source] = saved.attention
+        return cls(
+            tokens=saved.tokens,
+            sentence=sentence,
+            segments=saved.segments,
+            weights=weights,
+            visible=np.asarray(weights.any(axis=1)),
+            query=None,
+            key=None,
+            unit=unit,
+            kind=kind,
+            source=saved.source,
+        )
 
     def saved(self) -> SavedWeights:
         """What a file of weights keeps of it."""
-        special = tuple(sentence == -1 for sentence in self.sentence)
-        weights = self.weights[:, :, self.source :, : self.source] if self.source else self.weights
+        weights = self.weights
+        if self.source:
+            weights = weights[:, :, self.source :, : self.source]
         array = "attention" if self.kind is AttentionKind.ONLY else f"{self.kind.word}_attention"
         return SavedWeights(
-            weights,
-            self.tokens,
-            self.segments,
-            special,
-            (False,) * len(special),
-            self.source,
-            array,
+            attention=weights,
+            tokens=self.tokens,
+            segments=self.segments,
+            special=tuple(sentence == -1 for sentence in self.sentence),
+            padding=(False,) * len(self.tokens),
+            source=self.source,
+            array=array,
         )
 
 
 def carried_shares(weights: NDArray[Any], norms: NDArray[Any]) -> NDArray[Any]:
-    """What queries take from each key: its weight times the norm of its value, as a share of the row.
+    """What queries take from each key: its weight times its value's norm, as a share of the row.
 
-    A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] -> [..., query, key].
+    A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] ->
+    [..., query, key].
     Source: Kobayashi et al. 2020, https://aclanthology.org/2020.emnlp-main.574
     """
     amounts = weights * norms[..., None, :]

@@ -1,4 +1,4 @@
-"""Cards: everything about a head over many pairs; and what is known of the checkpoint that heads belong to."""
+"""Everything about a head over many pairs, and the facts about its checkpoint."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import signed_frame
 from attnscan.results.syntax import Syntax
 
-_LABELS = (
-    "name",
-    "label",
-    "label_stays",
-    "among_words",
-    "share",
-    "average",
-)  # columns of the table of all heads
+_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
+"""Columns of the table of all heads."""
 
 
 @dataclass(frozen=True)
@@ -33,92 +28,97 @@ class Example:
     share: float  # the head's score or share over this input
     query: int  # which of the units attends
     key: int  # which it attends to
-    units: tuple[
-        str, ...
-    ]  # the input's words or tokens; in cross attention, the target's behind the source's
+    units: tuple[str, ...]
+    """The input's words or tokens; in cross attention, the target's behind the source's."""
     sentences: tuple[str, ...]  # as they were read
 
 
 @dataclass(frozen=True)
 class Card:
-    """Everything about one head: scores and labels over all pairs, and a closer look at the first of them."""
+    """Everything about one head.
+
+    Scores and labels are of all pairs, and the closer look is at the first of them.
+    """
 
     head: Head
     ranking: HeadScores  # every head's scores, labels and statements, by all pairs
     main_kind: str  # the pattern or habit that describes the head
-    links: (
-        pd.DataFrame
-    )  # words that it links most beyond the average head: texts, both mean shares, how often
+    links: pd.DataFrame
+    """Words that it links most beyond the average head: texts, both mean shares, how often."""
     examples: tuple[Example, ...]  # inputs in which the head does it most, the strongest first
-    alike: tuple[
-        tuple[Head, float], ...
-    ]  # the heads that attend most alike, with their divergence in nats
-    why: pd.Series[
-        Any
-    ]  # what becomes of its number when positions or segments change: a row of `explain`
+    alike: tuple[tuple[Head, float], ...]
+    """The heads that attend most alike, with their divergence in nats."""
+    why: pd.Series[Any]
+    """What becomes of its number when positions or segments change: a row of `explain`."""
     pairs: int  # how many were examined word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
     syntax: Syntax | None = None  # every head against a treebank, if one was named
 
     @property
     def patterns(self) -> dict[str, dict[str, Any]]:
-        """Its score on each pattern, with chance, 95 % interval, and rank among all heads, None without a score."""
-        table, patterns = self.ranking.table, dict[str, dict[str, Any]]()
-        arrays = {
-            "score": table.score,
-            "chance": table.chance,
-            "low": table.interval[0],
-            "high": table.interval[1],
-        }
+        """Its score on each pattern, with chance, 95 % interval, and rank among all heads.
+
+        The rank is None without a score.
+        """
+        table = self.ranking.table
+        low, high = table.interval
+        arrays = {"score": table.score, "chance": table.chance, "low": low, "high": high}
+        patterns = {}
         for p, name in enumerate(self.ranking.scores.patterns):
-            numbers = {
-                column: float(values[(*self.head.place, p)]) for column, values in arrays.items()
+            place = (*self.head.place, p)
+            numbers: dict[str, Any] = {
+                column: float(values[place]) for column, values in arrays.items()
             }
-            rank = (
-                None
-                if np.isnan(numbers["score"])
-                else self.ranking.labels.numbers(name, self.head).rank
+            has_score = not np.isnan(numbers["score"])
+            numbers["rank"] = (
+                self.ranking.labels.numbers(name, self.head).rank if has_score else None
             )
-            patterns[name] = {**numbers, "rank": rank}
+            patterns[name] = numbers
         return patterns
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
-        labels, explanation, number = (
-            self.ranking.labels,
-            self.why,
-            self.ranking.grid.index(self.head),
-        )
-        columns, numbers = labels.columns(()), labels.numbers(self.main_kind, self.head)
-        row = {**self.head.columns, **{name: columns[name][number] for name in _LABELS}}
+        labels = self.ranking.labels
+        columns = labels.columns(())
+        number = self.ranking.grid.index(self.head)
+        row = self.head.columns
+        row |= {name: columns[name][number] for name in _LABELS}
+        numbers = labels.numbers(self.main_kind, self.head)
         row |= {"chance": numbers.chance, "rank": numbers.rank}
-        row |= {f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.alike, 1)}
-        row |= {
-            f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.alike, 1)
-        }
-        row |= {
-            "as_it_is": explanation["score"],
-            **explanation[[*CAUSES, *(f"{cause}_fall_se" for cause in CAUSES)]],
-        }
-        return row if self.syntax is None else row | self.syntax.head_columns(self.head)
+        for rank, (head, _) in enumerate(self.alike, 1):
+            row[f"alike_{rank}"] = head.name
+        for rank, (_, divergence) in enumerate(self.alike, 1):
+            row[f"divergence_{rank}"] = divergence
+        row["as_it_is"] = self.why["score"]
+        row |= {cause: self.why[cause] for cause in CAUSES}
+        row |= {f"{cause}_fall_se": self.why[f"{cause}_fall_se"] for cause in CAUSES}
+        if self.syntax is not None:
+            row |= self.syntax.head_columns(self.head)
+        return row
 
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
-        profile, place = self.ranking.profile, self.head.place
+        ablation: list[Any] = []
+        if self.ablation is not None:
+            ablation = self.ablation.to_frame().to_dict("records")
+        syntax: list[Any] = []
+        if self.syntax is not None:
+            syntax = self.syntax.head_rows(self.head).to_dict("records")
         return {
             **self.row(),
             "patterns": self.patterns,
-            "profile": dict(zip(profile.classes, profile.share[place].tolist(), strict=True)),
-            "profile_se": dict(zip(profile.classes, profile.se[place].tolist(), strict=True)),
+            "profile": self._by_class(self.ranking.profile.share),
+            "profile_se": self._by_class(self.ranking.profile.se),
             "links": self.links.to_dict("records"),
             "examples": [asdict(example) for example in self.examples],
-            "ablation": []
-            if self.ablation is None
-            else self.ablation.to_frame().to_dict("records"),
-            "syntax": []
-            if self.syntax is None
-            else self.syntax.head_rows(self.head).to_dict("records"),
+            "ablation": ablation,
+            "syntax": syntax,
         }
+
+    def _by_class(self, values: FloatArray) -> dict[str, float]:
+        """The head's value for each class of keys, of an array of all heads'."""
+        classes = self.ranking.profile.classes
+        return dict(zip(classes, values[self.head.place].tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,10 @@ class Cards:
         return self.cards[0].ranking
 
     def __getitem__(self, head: HeadLike) -> Card:
-        """One head's. Raises: SelectionError if the model has no such head; KeyError if it has no card."""
+        """One head's.
+
+        Raises: SelectionError if the model has no such head; KeyError if it has no card.
+        """
         return {card.head: card for card in self.cards}[self.ranking.grid.head(head)]
 
     def __repr__(self) -> str:
@@ -144,25 +147,32 @@ class Cards:
         return self.html(self) if self.html else None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a head: what it does with its numbers, its labels, the heads most alike, what changes do to it."""
+        """One row a head: labels and numbers, the heads most alike, and what changes do to it."""
         return signed_frame([card.row() for card in self.cards], self.ranking.signature)
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
-        syntax, signatures = self.cards[0].syntax, {"signature": asdict(self.ranking.signature)}
-        signatures |= {"treebank_signature": asdict(syntax.signature)} if syntax else {}
-        return {**signatures, "heads": [card.document() for card in self.cards]}
+        document: dict[str, Any] = {"signature": asdict(self.ranking.signature)}
+        if self.cards[0].syntax is not None:
+            document["treebank_signature"] = asdict(self.cards[0].syntax.signature)
+        document["heads"] = [card.document() for card in self.cards]
+        return document
 
 
 def main_kind_of(ranking: HeadScores, head: Head) -> str:
-    """The name that a card describes a head by: its pattern, else its habit, else what it comes nearest to."""
+    """The pattern or habit that a card describes a head by.
+
+    Its pattern, else its habit, else what it comes nearest to.
+    """
     labels = ranking.labels
-    name, habits = str(labels.among_words[head.place]), labels.habits
-    if name or habits is None:
-        return name or labels.nearest_pattern(head)
-    return habits.names[
-        int(np.nan_to_num(habits.share[head.place] - habits.average, nan=-np.inf).argmax())
-    ]
+    name = str(labels.among_words[head.place])
+    if name:
+        return name
+    if labels.habits is None:
+        return labels.nearest_pattern(head)
+    beyond_average = labels.habits.share[head.place] - labels.habits.average
+    nearest = int(np.nan_to_num(beyond_average, nan=-np.inf).argmax())
+    return labels.habits.names[nearest]
 
 
 @dataclass(frozen=True)
@@ -171,9 +181,8 @@ class Checkpoint:
 
     model: str  # what results call it
     facts: Mapping[str, Any]  # by name, in the order of tables; None for what it has not got
-    patterns: Mapping[
-        str, str | None
-    ]  # of each pattern why no head can be scored for it; None where heads can
+    patterns: Mapping[str, str | None]
+    """Of each pattern why no head can be scored for it; None where heads can."""
     measures: Mapping[str, str | None]  # likewise of each measure of `ablate`
 
     def to_frame(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Heads compared: all heads of one model, by what they attend to, and those of two models, by their scores."""
+"""Heads compared: of one model by what they attend to, and of two models by their scores."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import plain
 
-FALSE_DISCOVERIES = (
-    0.05  # of the differences that are beyond chance, the share that may be there by chance
-)
+FALSE_DISCOVERIES = 0.05
+"""Of the differences that are beyond chance, the share that may be there by chance."""
 
 
 @dataclass(frozen=True)
 class Similarity:
     """How far apart all heads of a model are; heads go by their numbers."""
 
-    divergence: (
-        FloatArray  # mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]
-    )
+    divergence: FloatArray
+    """Mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]."""
     se: FloatArray  # its standard error, clustered by pair. Shape: [head, head]
     labels: Labels  # what heads are called, by the same pairs
     queries: int  # words whose attention was compared
@@ -55,97 +53,106 @@ class Similarity:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Groups by average linkage: the two that are nearest on average are joined, up to `within`; largest first."""
+        """Groups by average linkage, largest first.
+
+        The two groups that are nearest on average are joined, up to `within`.
+        """
         from scipy.cluster import hierarchy
 
-        if len(self.divergence) < 2:
+        heads = len(self.divergence)
+        if heads < 2:
             return [[0]]
-        steps = hierarchy.linkage(
-            self.divergence[np.triu_indices(len(self.divergence), 1)], "average"
-        )
-        of_heads = hierarchy.fcluster(steps, self.within, "distance")
-        groups = [np.flatnonzero(of_heads == group).tolist() for group in set(of_heads)]
+        steps = hierarchy.linkage(self.divergence[np.triu_indices(heads, 1)], "average")
+        group_of_head = hierarchy.fcluster(steps, self.within, "distance")
+        groups = [np.flatnonzero(group_of_head == group).tolist() for group in set(group_of_head)]
         return sorted(groups, key=lambda group: (-len(group), group))
 
     @cached_property
     def map(self) -> tuple[FloatArray, float]:
-        """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
+        """Places in two dimensions, and the share of all squared distances that they show.
 
-        A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
-        classical scaling gives principal components, exactly. Shape: [head, 2].
+        A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and
+        Topsøe 2004), so classical scaling gives principal components, exactly. Shape: [head, 2].
         """
-        distances, places = self.divergence, np.zeros((len(self.divergence), 2))
+        distances = self.divergence
         centred = distances - distances.mean(0) - distances.mean(1)[:, None] + distances.mean()
-        values, vectors = (part[..., :-3:-1] for part in np.linalg.eigh(-centred / 2))
-        places[:, : len(values)] = np.sqrt(values.clip(0)) * vectors
-        places *= np.sign(
-            places[np.abs(places).argmax(0), range(2)]
-        )  # an axis could as well point the other way
+        values, vectors = np.linalg.eigh(-centred / 2)
+        values = values[:-3:-1].clip(0)  # the two largest
+        places = np.zeros((len(distances), 2))
+        places[:, : len(values)] = np.sqrt(values) * vectors[:, :-3:-1]
+        # An axis could as well point the other way: its farthest place is above 0
+        places *= np.sign(places[np.abs(places).argmax(0), range(2)])
         total = float(distances.sum()) / (2 * len(distances))
-        return places, float(values.clip(0).sum()) / total if total else float("nan")
+        share = float(values.sum()) / total if total else float("nan")
+        return places, share
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
-        """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
-        numbers, columns = range(len(self.grid)), dict[str, Any]()
-        for rank, neighbours in enumerate(
-            zip(*(self.nearest(head, nearest) for head in numbers), strict=True), 1
-        ):
-            columns[f"nearest_{rank}"] = [self.grid[neighbour].name for neighbour in neighbours]
-            columns[f"divergence_{rank}"] = self.divergence[numbers, neighbours]
-            columns[f"se_{rank}"] = self.se[numbers, neighbours]
+        """One row a head, of all or of some, with its label, group and place.
+
+        And the nearest heads, with divergence and standard error.
+        """
+        numbers = range(len(self.grid))
+        neighbours = np.array([self.nearest(head, nearest) for head in numbers], dtype=int)
+        columns: dict[str, Any] = {}
+        for rank, of_rank in enumerate(neighbours.T, 1):
+            columns[f"nearest_{rank}"] = [self.grid[neighbour].name for neighbour in of_rank]
+            columns[f"divergence_{rank}"] = self.divergence[numbers, of_rank]
+            columns[f"se_{rank}"] = self.se[numbers, of_rank]
         return self._frame(columns, heads)
 
     def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:
-        """One row a head, or one for each of `heads`: label, group, place, and its divergence from every head."""
-        return self._frame(
-            {head.name: self.divergence[:, number] for number, head in enumerate(self.grid)}, heads
-        )
+        """One row a head, of all or of some, with its label, group and place.
+
+        And its divergence from every head.
+        """
+        columns = {head.name: self.divergence[:, n] for n, head in enumerate(self.grid)}
+        return self._frame(columns, heads)
 
     def _frame(self, columns: dict[str, Any], heads: Heads | None) -> pd.DataFrame:
         """The columns that all tables share, these columns, and the signature."""
-        group = {head: number for number, members in enumerate(self.groups, 1) for head in members}
-        (x, y), share = self.map[0].T, self.map[1]
-        about = {**self.grid.columns(), "label": self.labels.label.ravel()}
-        about |= {
-            "group": [group[head] for head in range(len(self.grid))],
-            "x": x,
-            "y": y,
+        group = np.zeros(len(self.grid), int)
+        for number, members in enumerate(self.groups, 1):
+            group[members] = number
+        places, share = self.map
+        about = {
+            **self.grid.columns(),
+            "label": self.labels.label.ravel(),
+            "group": group,
+            "x": places[:, 0],
+            "y": places[:, 1],
             **columns,
+            "label_stays": self.labels.label_stays.ravel(),
         }
-        about |= {"label_stays": self.labels.label_stays.ravel()}
         frame = signed_frame(
             about, self.signature, queries=self.queries, within=self.within, map_share=share
         )
-        return (
-            frame
-            if heads is None
-            else frame.iloc[[self.grid.index(head) for head in self.grid.select(heads)]]
-        )
+        if heads is None:
+            return frame
+        return frame.iloc[[self.grid.index(head) for head in self.grid.select(heads)]]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Two models' heads by the same pairs: each of the first, a, beside one of the second, b."""
 
-    model_labels: tuple[
-        Labels, Labels
-    ]  # what the heads of each model do, with their scores, each in its own places
-    se: FloatArray  # of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]
-    matched: IntArray  # the head of b that each head of a is compared with. Shape: [layer, head, 2], its layer and head
-    divergence: (
-        FloatArray  # from the matched head, in nats; NaN with `match` "place". Shape: [layer, head]
-    )
+    model_labels: tuple[Labels, Labels]
+    """What the heads of each model do, with their scores, each in its own places."""
+    se: FloatArray
+    """Of the difference of scores, paired and clustered by pair. Shape: [layer, head, pattern]."""
+    matched: IntArray
+    """The head of b that each head of a is compared with, by its place. Shape: [layer, head, 2]."""
+    divergence: FloatArray
+    """From the matched head, in nats; NaN with `match` "place". Shape: [layer, head]."""
     match: Match  # which heads belong together: those of one `place`, or the `nearest`
     signatures: tuple[Signature, Signature]  # where the two models' results come from
-    least: float = MIN_DIFFERENCE  # the least difference of scores that survives: one may be beyond chance and next to nothing
-    alike: str = (
-        ""  # which words are targets of `identical` in both models, as a sentence of the screen
-    )
+    least: float = MIN_DIFFERENCE
+    """The least difference of scores that survives: one may be beyond chance, and tiny."""
+    alike: str = ""
+    """Which words are targets of `identical` in both models, as a sentence of the screen."""
 
     def __repr__(self) -> str:
-        return plain(
-            f"Comparison of {' and '.join(signature.model for signature in self.signatures)}"
-        )
+        a, b = self.signatures
+        return plain(f"Comparison of {a.model} and {b.model}")
 
     @property
     def grid(self) -> Grid:
@@ -159,68 +166,77 @@ class Comparison:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """One row for each pattern and head: both scores, their difference, what it is worth, both labels.
+        """One row for each pattern and head: both scores and labels, and their difference.
 
-        `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all heads and patterns.
+        `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all
+        heads and patterns.
         """
-        (a, b), shape, at = (
-            self.model_labels,
-            self.grid.shape,
-            (self.matched[..., 0], self.matched[..., 1]),
-        )
-        difference = b.table.score[at] - a.table.score
-        p = p_value(difference, self.se, np.minimum(a.table.pairs, b.table.pairs[at]))
+        a, b = self.model_labels
+        rows = self.matched[..., 0]
+        heads = self.matched[..., 1]
+        score_b = b.table.score[rows, heads]
+        difference = score_b - a.table.score
+        pairs = np.minimum(a.table.pairs, b.table.pairs[rows, heads])
+        p = p_value(difference, self.se, pairs)
         rates = false_discovery_rates(p)
-        columns = {"layer_b": np.array(b.grid.numbers)[at[0]], "head_b": at[1]}
-        columns |= {
+        is_large = np.abs(difference) >= self.least  # false for NaN, as the next
+        columns = {
+            **self.grid.columns(),
+            "layer_b": np.array(b.grid.numbers)[rows],
+            "head_b": heads,
             "score_a": a.table.score,
-            "score_b": b.table.score[at],
+            "score_b": score_b,
             "difference": difference,
             "se": self.se,
-        }
-        columns |= {
             "n": a.table.n,
             "pairs": a.table.pairs,
             "label_a": a.label,
-            "label_b": b.label[at],
+            "label_b": b.label[rows, heads],
+            "divergence": self.divergence,
+            "p": p,
+            "fdr": rates,
+            "label_a_stays": a.label_stays,
+            "label_b_stays": b.label_stays[rows, heads],
+            "survives": (rates <= FALSE_DISCOVERIES) & is_large,
         }
-        columns |= {"divergence": self.divergence, "p": p, "fdr": rates}
-        columns |= {"label_a_stays": a.label_stays, "label_b_stays": b.label_stays[at]}
-        columns["survives"] = (rates <= FALSE_DISCOVERIES) & (
-            np.abs(difference) >= self.least
-        )  # false for NaN
-        cells = {
-            n: np.broadcast_to(v.reshape(*shape, -1), p.shape)
-            for n, v in (self.grid.columns() | columns).items()
+        table: dict[str, Any] = {
+            "model_a": self.signatures[0].model,
+            "model_b": self.signatures[1].model,
+            "pattern": np.repeat(self.patterns, len(self.grid)),
         }
-        rows = {name: np.moveaxis(values, -1, 0).ravel() for name, values in cells.items()}
-        models = {"model_a": self.signatures[0].model, "model_b": self.signatures[1].model}
-        return pd.DataFrame({**models, "pattern": np.repeat(self.patterns, len(self.grid)), **rows})
+        for name, values in columns.items():
+            cells = np.broadcast_to(values.reshape(*self.grid.shape, -1), p.shape)
+            table[name] = np.moveaxis(cells, -1, 0).ravel()
+        return pd.DataFrame(table)
 
     def of(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
-        """A pattern's rows by heads' numbers: of all or of `heads`, or the `top` greatest differences of these."""
+        """A pattern's rows by heads' numbers, of all or of `heads`.
+
+        With `top`, so many with the greatest differences.
+        """
         rows = self.differences[self.differences["pattern"] == pattern].reset_index(drop=True)
         if heads is not None:
             rows = rows.loc[[self.grid.index(head) for head in self.grid.select(heads)]]
-        greatest = (
-            rows["difference"]
-            .abs()
-            .dropna()
-            .sort_values(ascending=False, kind="stable")
-            .index[:top]
-        )
-        return rows if top is None else rows.loc[greatest]
+        if top is None:
+            return rows
+        sizes = rows["difference"].abs().dropna()
+        return rows.loc[sizes.sort_values(ascending=False, kind="stable").index[:top]]
 
     @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
-        rows = self.of(self.patterns[0]).query("label_a != label_b")
-        by_labels: dict[Any, Any] = rows.groupby(["label_a", "label_b"], sort=False).groups
-        order = sorted(by_labels, key=lambda labels: -len(by_labels[labels]))
-        return {labels: [self.grid[number] for number in by_labels[labels]] for labels in order}
+        changed: dict[tuple[str, str], list[Head]] = {}
+        rows = self.of(self.patterns[0])
+        for number, (a, b) in enumerate(zip(rows["label_a"], rows["label_b"], strict=True)):
+            if a != b:
+                changed.setdefault((a, b), []).append(self.grid[number])
+        return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
-        """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
+        """Spearman's correlation between the two models' scores for a pattern, over heads.
+
+        NaN where scores do not differ.
+        """
         rho: Any = self.of(pattern)[["score_a", "score_b"]].corr("spearman").iloc[0, 1]
         return float(rho)
 
@@ -233,13 +249,16 @@ class Comparison:
         """The rows of some patterns and heads, as `of` chooses them."""
         patterns = patterns or self.patterns
         frame = pd.concat([self.of(name, heads, top) for name in patterns], ignore_index=True)
+        correlations: dict[str, float | None] = {}
+        for name in patterns:
+            correlation = self.correlation(name)
+            correlations[name] = None if np.isnan(correlation) else correlation
         frame.attrs = {
-            f"signature_{x}": asdict(signature)
-            for x, signature in zip("ab", self.signatures, strict=True)
-        }
-        frame.attrs |= {"match": self.match, "least": self.least, "alike": self.alike}
-        correlations = {name: self.correlation(name) for name in patterns}
-        frame.attrs["rank_correlation"] = {
-            n: None if np.isnan(rho) else rho for n, rho in correlations.items()
+            "signature_a": asdict(self.signatures[0]),
+            "signature_b": asdict(self.signatures[1]),
+            "match": self.match,
+            "least": self.least,
+            "alike": self.alike,
+            "rank_correlation": correlations,
         }
         return frame

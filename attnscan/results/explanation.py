@@ -1,4 +1,4 @@
-"""How heads make their patterns: which neurons, what a change does to their scores, and what follows in words."""
+"""How heads make their patterns: by which neurons, and what changes do to their scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.signature import Signature, describe, signed_frame
 
-NEURONS = "effective_neurons", "stability", "sign_agreement"
+NEURONS = ("effective_neurons", "stability", "sign_agreement")
 ROTATIONS = 8
 SHUFFLES = 8  # how often the words' positions are shuffled
 SHUFFLED = "positions_shuffled"
@@ -26,7 +26,14 @@ CAUSES = {
     "segments_swapped": "with the segment ids exchanged",
 }
 """Changes of the model's input, and the words for them in sentences."""
-_FALLS, _FALLS_IN_PART = 0.5, 0.2  # of what a score is above chance
+_VERBS = {
+    "falls": "falls to",
+    "falls in part": "falls in part to",
+    "stays": "stays at",
+    "uncertain": "is uncertain at",
+}
+_FALLS = 0.5  # of what a score is above chance
+_FALLS_IN_PART = 0.2
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Explanations:
     n: IntArray
     pairs: IntArray
     neurons: FloatArray
-    """Each of `NEURONS` in the own basis, then in rotated ones; NaN where there was nothing to measure.
+    """Each of `NEURONS` in the own basis, then in rotated ones; NaN where there is none.
 
     Shape: [measure, basis, layer, head, pattern]."""
     not_available: Mapping[str, str]  # what could not be measured, and why
@@ -53,14 +60,13 @@ class Explanations:
     heads: tuple[Head, ...]  # those that were asked for
     pattern: str | None = None  # the one that is explained; None for each head's own
     attention: Attention | None = None  # of the one input, if it was one
-    query: int | None = (
-        None  # the index of the token of the one input that was asked about; None for all
-    )
+    query: int | None = None
+    """The index of the token of the one input that was asked about; None for all."""
 
     __repr__ = describe
 
     def __getitem__(self, name: HeadLike) -> pd.Series[Any]:
-        """One head's row: of the pattern asked for, else of its own, else of the one that it comes nearest to.
+        """One head's row: of the pattern asked for, else of its own or the nearest one.
 
         Raises: SelectionError if the model has no such head.
         """
@@ -68,140 +74,168 @@ class Explanations:
         return self.row(head, self.pattern or self.labels.nearest_pattern(head))
 
     def row(self, head: Head, name: str) -> pd.Series[Any]:
-        """How a head makes a pattern or habit, as a row of the table; a name that both have is the pattern's."""
-        labels, place = self.labels, (*head.place, self.names.index(name))
-        score, se, fall_se = (
-            values[..., *place].tolist() for values in (self.score, self.se, self.fall_se)
-        )
-        chance, bases = float(self.chance[place]), self.neurons[..., *place]
+        """How a head makes a pattern or habit, as a row of the table.
+
+        A name that both have is the pattern's.
+        """
+        place = (*head.place, self.names.index(name))
+        scores: list[float] = self.score[..., *place].tolist()
+        errors: list[float] = self.se[..., *place].tolist()
+        fall_errors: list[float] = self.fall_se[..., *place].tolist()
+        neurons = self.neurons[..., *place]  # [measure, basis]
+        score = scores[0]
+        chance = float(self.chance[place])
         row = {
             **head.columns,
-            "label": str(labels.label[head.place]),
+            "label": str(self.labels.label[head.place]),
             "pattern": name,
-            "score": score[0],
-        }
-        row |= {
+            "score": score,
             "chance": chance,
-            "above_chance": (score[0] - chance) / (1 - chance) if chance < 1 else np.nan,
+            "above_chance": (score - chance) / (1 - chance) if chance < 1 else np.nan,
         }
-        row |= dict(zip(NEURONS, bases[:, 0].tolist(), strict=True)) | dict(
-            zip(CAUSES, score[1:], strict=True)
-        )
-        row |= {"n": int(self.n[place]), "pairs": int(self.pairs[place]), "se": se[0]}
-        row |= dict(zip((f"{cause}_se" for cause in CAUSES), se[1:], strict=True))
-        row |= dict(zip((f"{cause}_fall_se" for cause in CAUSES), fall_se[1:], strict=True))
-        for measure, rotated in zip(NEURONS, bases[:, 1:], strict=True):
-            row |= {
-                f"{measure}_rotated": rotated.mean(),
-                f"{measure}_rotated_sd": rotated.std(ddof=1),
-            }
-        row["label_stays"] = float(labels.label_stays[head.place])
+        row |= zip(NEURONS, neurons[:, 0].tolist(), strict=True)
+        row |= zip(CAUSES, scores[1:], strict=True)
+        row |= {"n": int(self.n[place]), "pairs": int(self.pairs[place]), "se": errors[0]}
+        for cause, error in zip(CAUSES, errors[1:], strict=True):
+            row[f"{cause}_se"] = error
+        for cause, error in zip(CAUSES, fall_errors[1:], strict=True):
+            row[f"{cause}_fall_se"] = error
+        for measure, rotated in zip(NEURONS, neurons[:, 1:], strict=True):
+            row[f"{measure}_rotated"] = rotated.mean()
+            row[f"{measure}_rotated_sd"] = rotated.std(ddof=1)
+        row["label_stays"] = float(self.labels.label_stays[head.place])
         series = pd.Series(row, dtype=object)
         series["by"] = gone_by(series)
         series["conclusion"] = f"{head.name} {conclusion(series)}"
         return series
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a head; if a token was asked about, one a key, with each neuron's part of the logit."""
+        """One row a head.
+
+        If a token was asked about, one a key, with each neuron's part of the logit.
+        """
         if self.query is None:
             rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
-            rows = pd.concat(
-                [self.keys(head, self.query) for head in self.heads], ignore_index=True
-            )
+            parts = [self.keys(head, self.query) for head in self.heads]
+            rows = pd.concat(parts, ignore_index=True)
         return signed_frame(rows, self.signature, not_available=dict(self.not_available))
 
     def keys(self, head: Head, query: int) -> pd.DataFrame:
-        """What a head makes of every key at one query of the one input: weight, logit, and what neurons add to it."""
+        """What a head makes of every key at one query of the one input.
+
+        Its weight, its logit, and what each neuron adds to it.
+        """
         attention = self.attention
         assert attention is not None
         count = attention.keys
-        about = {"query": query - attention.source, "query_token": attention.tokens[query]}
-        keys = {"key": range(count), "key_token": attention.tokens[:count]}
-        weight = attention.rows_of(head, [query])[0, :count].astype(float)
-        frame = pd.DataFrame({**head.columns, **about, **keys, "weight": weight})
+        columns = {
+            **head.columns,
+            "query": query - attention.source,
+            "query_token": attention.tokens[query],
+            "key": range(count),
+            "key_token": attention.tokens[:count],
+            "weight": attention.rows_of(head, [query])[0, :count].astype(float),
+        }
+        frame = pd.DataFrame(columns)
         if attention.query is None:
             return frame
-        products = pd.DataFrame(attention.products(head, query)[:count].astype(float)).add_prefix(
-            "neuron_"
-        )
-        return frame.assign(logit=products.sum(axis=1)).join(products)
+        products = attention.products(head, query)[:count].astype(float)
+        neurons = pd.DataFrame(products).add_prefix("neuron_")
+        return frame.assign(logit=neurons.sum(axis=1)).join(neurons)
 
 
 def sign(row: pd.Series[Any], measure: str) -> str:
-    """Whether one of `NEURONS` lies below (`<`), above (`>`) or within (`≈`) what rotated bases give; empty for NaN.
+    """Whether one of `NEURONS` lies below, above or within what rotated bases give.
 
-    Within the interval that holds the value of one further rotation 95 times in 100, by Student's t.
+    `<`, `>` or `≈`; empty for NaN.
+
+    Within the interval that holds the value of one further rotation 95 times in 100, by Student's
+    t.
     """
-    value, rotated, sd = (row[f"{measure}{of}"] for of in ("", "_rotated", "_rotated_sd"))
+    value = row[measure]
+    rotated = row[f"{measure}_rotated"]
+    sd = row[f"{measure}_rotated_sd"]
     reach = float(half_width(sd * (1 + 1 / ROTATIONS) ** 0.5, ROTATIONS)) + 1e-9
     if np.isnan(value - rotated):
         return ""
-    return "<" if value < rotated - reach else ">" if value > rotated + reach else "≈"
+    if value < rotated - reach:
+        return "<"
+    return ">" if value > rotated + reach else "≈"
 
 
 def effects(row: pd.Series[Any]) -> dict[str, str]:
-    """What changes do to a score: it `falls`, `falls in part`, `stays`, or is `uncertain`; without those that are n/a.
+    """What changes do to a score: it `falls`, `falls in part`, `stays`, or is `uncertain`.
 
-    A fall is a share of what the score is above chance, and counts if it is larger than its 95 % error.
+    A change that was not measured is left out.
+
+    A fall is a share of what the score is above chance, and counts if it is larger than its 95 %
+    error.
     """
-    verdicts, above = dict[str, str](), row["score"] - row["chance"]
+    above = row["score"] - row["chance"]
+    clusters = SHUFFLES if row["pairs"] == 1 else row["pairs"]
+    verdicts = {}
     for cause in CAUSES:
-        fall, se = row["score"] - row[cause], row[f"{cause}_fall_se"]
-        reach = float(
-            np.nan_to_num(half_width(se, SHUFFLES if row["pairs"] == 1 else row["pairs"]))
-        )
+        fall = row["score"] - row[cause]
         if np.isnan(fall) or not above > 0:
             continue
-        share, most = fall / above, (fall + reach) / above
-        if (share < _FALLS_IN_PART and most >= _FALLS) or _FALLS_IN_PART * above <= fall <= reach:
-            verdicts[cause] = "uncertain"
-        else:
-            verdicts[cause] = (
-                "stays"
-                if share < _FALLS_IN_PART
-                else "falls"
-                if share >= _FALLS
-                else "falls in part"
-            )
+        reach = np.nan_to_num(half_width(row[f"{cause}_fall_se"], clusters))
+        verdicts[cause] = _effect(fall, above, float(reach))
     return verdicts
 
 
+def _effect(fall: float, above: float, reach: float) -> str:
+    """What a change does to a score so far `above` chance, which falls by `fall` ± `reach`."""
+    share = fall / above
+    may_fall = share < _FALLS_IN_PART and (fall + reach) / above >= _FALLS
+    may_stay = _FALLS_IN_PART * above <= fall <= reach
+    if may_fall or may_stay:
+        return "uncertain"
+    if share < _FALLS_IN_PART:
+        return "stays"
+    return "falls" if share >= _FALLS else "falls in part"
+
+
 def gone_by(row: pd.Series[Any]) -> str:
-    """What a head goes by, such as `by position` or `in part by segment`; empty where it is not known.
+    """What a head goes by, such as `by position`; empty where it is not known.
 
     It is `by content` only where shuffled positions leave the score, and nothing is uncertain.
     """
     verdicts = effects(row)
     for effect, words in (("falls", "by"), ("falls in part", "in part by")):
-        if features := {_changed(cause): None for cause in verdicts if verdicts[cause] == effect}:
+        causes = [cause for cause in verdicts if verdicts[cause] == effect]
+        features = dict.fromkeys(map(_changed, causes))
+        if features:
             return f"{words} {' and '.join(features)}"
-    return (
-        "by content"
-        if verdicts.get(SHUFFLED) == "stays" and "uncertain" not in verdicts.values()
-        else ""
-    )
+    is_sure = "uncertain" not in verdicts.values()
+    return "by content" if is_sure and verdicts.get(SHUFFLED) == "stays" else ""
 
 
 def evidence(row: pd.Series[Any]) -> str:
     """What each change does to a score, and what cannot be changed."""
-    verb_of = {"falls": "falls to", "falls in part": "falls in part to", "stays": "stays at"}
-    verbs = {
-        cause: verb_of.get(effect, "is uncertain at") for cause, effect in effects(row).items()
-    }
-    changes = ", ".join(f"{verb} {row[cause]:.2f} {CAUSES[cause]}" for cause, verb in verbs.items())
+    parts = []
+    changes = [
+        f"{_VERBS[effect]} {row[cause]:.2f} {CAUSES[cause]}"
+        for cause, effect in effects(row).items()
+    ]
+    if changes:
+        parts.append(f"its {row['pattern']} score of {row['score']:.2f} {', '.join(changes)}")
     fixed = dict.fromkeys(_changed(cause) for cause in CAUSES if np.isnan(row[cause]))
-    parts = [f"its {row['pattern']} score of {row['score']:.2f} {changes}"] if changes else []
-    return "; ".join(parts + ([f"{'s and '.join(fixed)}s cannot be changed here"] if fixed else []))
+    if fixed:
+        parts.append(f"{'s and '.join(fixed)}s cannot be changed here")
+    return "; ".join(parts)
 
 
 def conclusion(row: pd.Series[Any]) -> str:
     """State in one sentence what the scores of a head show."""
+    pattern = row["pattern"]
     if np.isnan(row["above_chance"]):
-        return f"cannot be explained by {row['pattern']}: no query is eligible."
+        return f"cannot be explained by {pattern}: no query is eligible."
     if row["above_chance"] < THRESHOLD:
-        return f"does not follow {row['pattern']}: its score is {row['score']:.2f}, and chance is {row['chance']:.2f}."
-    return f"{' '.join(filter(None, ['follows', row['pattern'], row['by']]))}: {evidence(row)}."
+        numbers = f"its score is {row['score']:.2f}, and chance is {row['chance']:.2f}"
+        return f"does not follow {pattern}: {numbers}."
+    follows = f"follows {pattern} {row['by']}".rstrip()
+    return f"{follows}: {evidence(row)}."
 
 
 def _changed(cause: str) -> str:

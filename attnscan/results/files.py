@@ -1,7 +1,7 @@
-"""Results to files: tables as CSV, TSV, JSON, JSON lines, Markdown, Parquet, Excel; each written whole or not at all.
+"""Tables to CSV, TSV, JSON, JSON lines, Markdown, Parquet and Excel, written whole or not at all.
 
-Tables of several kinds of attention become one. Numbers of files are rounded here alone. A pipe, a device or
-`/dev/stdout` is written to as it stands.
+Tables of several kinds of attention become one. Numbers of files are rounded here alone. A pipe, a
+device or `/dev/stdout` is written to as it stands.
 """
 
 from __future__ import annotations
@@ -37,53 +37,56 @@ _LIBRARIES = {
 }
 _FORMULA = re.compile(r"(?!-[0-9]+(\.[0-9]+)?$)(=.|[=+\-@＝＋－＠].*[^!#-/:-@\[\]^`{-~ ])")
 _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
-_LITERAL = (
-    127  # characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal
-)
+_LITERAL = 127
+"""Characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal."""
 
 
 def join_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables of an encoder-decoder's kinds of attention as one, with a column `kind`; a single table as it is."""
+    """Join tables of an encoder-decoder's kinds of attention, with a column `kind`.
+
+    A single table stays as it is.
+    """
     if len(frames) == 1:
         return frames[0]
-    labelled = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
-    together = pd.concat(labelled, ignore_index=True)
-    together.insert(list(together.columns).index("layer"), "kind", together.pop("kind"))
-    together.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in labelled}
-    return together
+    with_kind = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
+    joined = pd.concat(with_kind, ignore_index=True)
+    joined.insert(list(joined.columns).index("layer"), "kind", joined.pop("kind"))
+    joined.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in with_kind}
+    return joined
 
 
 Result = TypeVar("Result", bound=Any)
 
 
 class ResultsByKind(dict[AttentionName, Result]):
-    """A result for each kind of attention of an encoder-decoder: `results["cross"]` is that of `attention="cross"`."""
+    """A result for each kind of attention of an encoder-decoder.
+
+    `results["cross"]` is that of `attention="cross"`.
+    """
 
     def to_frame(self, *columns: Any, **options: Any) -> pd.DataFrame:
-        """The tables of all kinds as one, with a column `kind`; takes the arguments of each result's `to_frame`."""
+        """The tables of all kinds as one, with a column `kind`.
+
+        Takes the arguments of each result's `to_frame`.
+        """
         return join_kinds([result.to_frame(*columns, **options) for result in self.values()])
 
 
 def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:
-    """A table as the bytes of a file: six decimals, NaN an empty cell. Raises: OutputError if it cannot be."""
+    """A table as the bytes of a file: six decimals, NaN an empty cell.
+
+    Raises: OutputError if it cannot be.
+    """
     check_library(format)
     match format:
         case "parquet":
             return bytes(frame.to_parquet(index=False))
         case "xlsx":
             return _workbook(frame)
-        case "csv" | "tsv":
-            separator = "\t" if format == "tsv" else ";" if decimal_comma else ","
-            style: dict[str, Any] = {
-                "sep": separator,
-                "decimal": "," if decimal_comma else ".",
-                "lineterminator": "\n",
-            }
-            text = str(
-                _with_texts(frame, safe_cell).to_csv(
-                    index=False, float_format=f"%.{DECIMALS}f", **style
-                )
-            )
+        case "tsv":
+            text = _delimited(frame, "\t", decimal_comma=decimal_comma)
+        case "csv":
+            text = _delimited(frame, ";" if decimal_comma else ",", decimal_comma=decimal_comma)
         case "markdown":
             text = _markdown(frame)
         case "jsonl":
@@ -93,8 +96,24 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
     return text.encode()
 
 
+def _delimited(frame: pd.DataFrame, separator: str, *, decimal_comma: bool) -> str:
+    """A table as CSV or TSV."""
+    cells = _with_texts(frame, safe_cell)
+    text = cells.to_csv(
+        index=False,
+        sep=separator,
+        decimal="," if decimal_comma else ".",
+        float_format=f"%.{DECIMALS}f",
+        lineterminator="\n",
+    )
+    return str(text)
+
+
 def render_object(value: Mapping[Any, Any]) -> bytes:
-    """A JSON object, an entry a line and a list of objects one a line, its numbers rounded as everywhere."""
+    """A JSON object, an entry a line and of a list of objects one a line.
+
+    Numbers are rounded, as everywhere.
+    """
     entries = []
     for name, item in value.items():
         is_table = isinstance(item, list) and bool(item) and isinstance(item[0], dict)
@@ -112,7 +131,9 @@ def check_library(format: str) -> None:
 
 
 def safe_cell(text: str) -> str:
-    r"""A text cell that no terminal obeys, and that a spreadsheet shows as it is: a formula is written as its text.
+    r"""A text cell that no terminal obeys, and that a spreadsheet shows as it is.
+
+    A formula is written as its text.
 
     >>> [safe_cell(text) for text in ("model", "-", "a\x1b[0m", "-abc", '="x"&A1', "-0.25")]
     ['model', '-', 'a\\x1b[0m', '="-abc"', '="=""x""&A1"', '-0.25']
@@ -120,16 +141,20 @@ def safe_cell(text: str) -> str:
     safe = plain(text)
     if not _FORMULA.match(safe.strip()):
         return safe
-    parts = (safe[at : at + _LITERAL].replace('"', '""') for at in range(0, len(safe), _LITERAL))
-    return "=" + "&".join(f'"{part}"' for part in parts)
+    literals = []
+    for start in range(0, len(safe), _LITERAL):
+        part = safe[start : start + _LITERAL].replace('"', '""')
+        literals.append(f'"{part}"')
+    return "=" + "&".join(literals)
 
 
 def _with_texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
     """The table with all its texts changed."""
-    columns = frame.select_dtypes(include=["object", "string"])
-    return frame.assign(
-        **columns.map(lambda value: change(value) if isinstance(value, str) else value)
-    )
+
+    def changed(cell: Any) -> Any:
+        return change(cell) if isinstance(cell, str) else cell
+
+    return frame.assign(**frame.select_dtypes(include=["object", "string"]).map(changed))
 
 
 def _rounded(value: Any) -> Any:
@@ -159,55 +184,64 @@ def _rows_of(frame: pd.DataFrame) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> str:
-    def written(cell: Any) -> str:
-        text = (
-            "" if cell is None else f"{cell:.{DECIMALS}f}" if isinstance(cell, float) else str(cell)
-        )
-        return plain(text).replace("\\", r"\\").replace("|", r"\|")
-
-    rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
+    """A table of Markdown, with numbers on the right."""
     rows = [
-        map(written, frame.columns),
-        rule,
-        *(map(written, record.values()) for record in _records(frame)),
+        [_markdown_cell(name) for name in frame.columns],
+        ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes],
     ]
+    rows += [_markdown_row(record) for record in _records(frame)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def _markdown_row(record: Mapping[Any, Any]) -> list[str]:
+    return [_markdown_cell(value) for value in record.values()]
+
+
+def _markdown_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.{DECIMALS}f}" if isinstance(value, float) else str(value)
+    return plain(text).replace("\\", r"\\").replace("|", r"\|")
+
+
 def _workbook(frame: pd.DataFrame) -> bytes:
-    """An .xlsx file: the rows with numbers in full precision, and on a second sheet what `attrs` say of them."""
-    if len(frame) + 1 > MOST_ROWS:
-        message = (
-            f"{len(frame):,} rows are more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
-        )
-        raise OutputError(message, "write .csv or .parquet, or take fewer heads")
-    if any(
-        len(str(cell)) > _LONGEST_TEXT
-        for cell in frame.select_dtypes(exclude="number").to_numpy().flat
-    ):
-        raise OutputError(
-            f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most",
-            "write .csv or .parquet",
-        )
+    """An .xlsx file: the rows in full precision, and on a second sheet what `attrs` say."""
+    _check_fits_sheet(frame)
     sheets = {_rows_of(frame): frame}
     if frame.attrs:
-        about = pd.json_normalize({str(name): value for name, value in frame.attrs.items()}).iloc[0]
-        values = [str(list(value)) if isinstance(value, list | tuple) else value for value in about]
-        sheets["about"] = pd.DataFrame(
-            {"name": about.index, "value": pd.Series(values, dtype=object)}
-        )
+        sheets["about"] = _about_sheet(frame.attrs)
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     content = io.BytesIO()
     with pd.ExcelWriter(content, engine="xlsxwriter", engine_kwargs={"options": options}) as book:
-        book.book.set_properties(
-            {"created": datetime(1980, 1, 1)}
-        )  # the first date that an archive can name
+        # The first date that an archive can name, so that equal tables make equal files
+        book.book.set_properties({"created": datetime(1980, 1, 1)})
         for title, table in sheets.items():
-            _with_texts(table, plain).to_excel(
-                book, sheet_name=title, index=False, freeze_panes=(1, 0)
-            )
+            cells = _with_texts(table, plain)
+            cells.to_excel(book, sheet_name=title, index=False, freeze_panes=(1, 0))
             book.sheets[title].autofit()
     return content.getvalue()
+
+
+def _check_fits_sheet(frame: pd.DataFrame) -> None:
+    """Raises: OutputError for more rows than a sheet holds, or a longer text than a cell holds."""
+    if len(frame) + 1 > MOST_ROWS:
+        limit = f"more than a sheet of a workbook holds, {MOST_ROWS - 1:,}"
+        message = f"{len(frame):,} rows are {limit}"
+        raise OutputError(message, "write .csv or .parquet, or take fewer heads")
+    cells = frame.select_dtypes(exclude="number").to_numpy()
+    if any(len(str(cell)) > _LONGEST_TEXT for cell in cells.flat):
+        message = f"a cell of a workbook holds {_LONGEST_TEXT:,} characters at most"
+        raise OutputError(message, "write .csv or .parquet")
+
+
+def _about_sheet(attrs: Mapping[Any, Any]) -> pd.DataFrame:
+    """What a table's `attrs` say, a name and a value a row.
+
+    Values of an inner dictionary are named `outer.inner`.
+    """
+    flat = pd.json_normalize({str(name): value for name, value in attrs.items()}).iloc[0]
+    values = [str(list(value)) if isinstance(value, list | tuple) else value for value in flat]
+    return pd.DataFrame({"name": flat.index, "value": pd.Series(values, dtype=object)})
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -227,14 +261,20 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a pipe, a device or an open descriptor such as `/dev/stdout`: what no file may replace."""
+    """Whether a path is what no file may replace.
+
+    A pipe, a device or an open descriptor such as `/dev/stdout`.
+    """
     with explained(path):
         is_special = path.exists() and not path.is_file() and not path.is_dir()
         return is_special or _DESCRIPTORS.fullmatch(str(path)) is not None
 
 
 def create_temporary(path: Path) -> Path:
-    """Create an empty file beside `path`, to be written and then renamed by `settle`, or removed. Raises: OSError."""
+    """Create an empty file beside `path`, to be written and then renamed by `settle`, or removed.
+
+    Raises: OSError.
+    """
     target = path.resolve()  # through a link, to the file that it means
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
     temporary.touch(exist_ok=False)
@@ -242,7 +282,10 @@ def create_temporary(path: Path) -> Path:
 
 
 def settle(temporary: Path, path: Path) -> None:
-    """Rename a written temporary file to `path`: a crash leaves the older file or the whole new one."""
+    """Rename a written temporary file to `path`.
+
+    A crash leaves the older file or the whole new one.
+    """
     target = path.resolve()
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())  # a name must not reach the disk before what it names
@@ -252,21 +295,24 @@ def settle(temporary: Path, path: Path) -> None:
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:
-    """Raises: OutputError for a file by another suffix, likely one that was meant to be read; a stream needs none."""
+    """Refuse a file by another suffix, which is likely one that was meant to be read.
+
+    A stream needs none. Raises: OutputError.
+    """
     if path.suffix.lower() != suffix and not is_stream(path):
-        raise OutputError(
-            f"{option} writes a {suffix} file, and {path} is not one",
-            f"name it {path.stem}{suffix}",
-        )
+        message = f"{option} writes a {suffix} file, and {path} is not one"
+        raise OutputError(message, f"name it {path.stem}{suffix}")
 
 
 def local_path(name: str) -> Path:
-    """The file on this machine that a path or a `file://` stands for. Raises: OutputError for any other address."""
+    """The file on this machine that a path or a `file://` stands for.
+
+    Raises: OutputError for any other address.
+    """
     scheme = scheme_of(name)
     if scheme not in ("", "file"):
-        raise OutputError(
-            f"cannot write {shown(name)}: it is not on this machine", "name a file on this machine"
-        )
+        message = f"cannot write {shown(name)}: it is not on this machine"
+        raise OutputError(message, "name a file on this machine")
     return Path(path_of(name) if scheme else name)
 
 
@@ -277,18 +323,14 @@ def check_writable(path: Path) -> None:
         if path.is_dir():
             raise OutputError(f"{path} is a directory", "name a file in it", path)
         if not is_stream(path) and not parent.is_dir():
-            raise OutputError(
-                f"cannot write {path}: there is no directory {parent}",
-                "make it, or name another",
-                path,
-            )
-        is_locked = path.exists() and not os.access(path, os.W_OK)
-        if is_locked or not (
-            is_stream(path) or os.access(parent, os.W_OK)
-        ):  # it is written beside, then renamed
-            raise OutputError(
-                f"cannot write {path}: no permission to write there", "choose another place", path
-            )
+            message = f"cannot write {path}: there is no directory {parent}"
+            raise OutputError(message, "make it, or name another", path)
+        may_replace = not path.exists() or os.access(path, os.W_OK)
+        # A file is written beside its place, then renamed
+        may_write = is_stream(path) or os.access(parent, os.W_OK)
+        if not (may_replace and may_write):
+            message = f"cannot write {path}: no permission to write there"
+            raise OutputError(message, "choose another place", path)
 
 
 @contextmanager

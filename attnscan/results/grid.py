@@ -33,7 +33,7 @@ class AttentionKind(IntEnum):
 
     @property
     def word(self) -> AttentionName:
-        """Its name in tables: `encoder`, `decoder` or `cross`; the only kind is an `encoder`, too."""
+        """Its name in tables: `encoder`, `decoder` or `cross`; `encoder`, too, of the only kind."""
         return _ATTENTION_NAMES[self.letter]
 
 
@@ -67,12 +67,15 @@ class Head:
 
     @property
     def table_name(self) -> str:
-        """As tables name it, since a spreadsheet makes a date of `1-8`: `L2H0`; `cL1H3` of cross attention."""
+        """As tables name it: `L2H0`; `cL1H3` of cross attention.
+
+        A spreadsheet would make a date of `1-8`.
+        """
         return f"{self.kind.letter}L{self.layer}H{self.head}"
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Its `layer` and `head` in tables; before them its `kind`, if it is not of a model's only kind."""
+        """Its `layer` and `head` in tables, behind its `kind` if a model has several."""
         kind = {} if self.kind is AttentionKind.ONLY else {"kind": self.kind.word}
         return {**kind, "layer": self.layer, "head": self.head}
 
@@ -87,12 +90,15 @@ class Head:
 
 HeadLike = Head | tuple[int, int] | str
 Heads = HeadLike | Sequence[HeadLike]
-"""Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
+"""Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
+    """The heads of a model, in order.
+
+    Iterate over it, or index it by a head's number, counted from 0.
+    """
 
     shape: tuple[int, ...]  # how many layers have attention, and how many heads each
     kind: AttentionKind = AttentionKind.ONLY
@@ -141,7 +147,8 @@ class Grid:
 
         `kind` if it is not the only one, `layer`, `head` and, `with_names`, `name`.
         """
-        import numpy as np  # the command line reads heads' names before it has imported anything slow
+        # The command line reads heads' names before it has imported anything slow
+        import numpy as np
 
         heads = self._heads if numbers is None else [self[number] for number in numbers]
         columns = {}
@@ -152,7 +159,10 @@ class Grid:
         return columns
 
     def select(self, heads: Heads) -> list[Head]:
-        """The heads that are named, in the order of their names, none twice. Raises: SelectionError."""
+        """The heads that are named, in the order of their names, none twice.
+
+        Raises: SelectionError.
+        """
         selected: dict[Head, None] = {}
         for name in parse_heads(heads_written(heads)):
             self._check(name)
@@ -179,7 +189,10 @@ class Grid:
         raise SelectionError(message, f"give a {axis} among these")
 
     def head(self, name: HeadLike) -> Head:
-        """The single head that is named. Raises: SelectionError if there is none, or several are."""
+        """The single head that is named.
+
+        Raises: SelectionError if there is none, or several are.
+        """
         heads = self.select([name])
         if len(heads) > 1:
             message = f"{heads_written([name])} names {len(heads)} heads"
@@ -213,7 +226,10 @@ _REMEDY = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
 
 
 def parse_heads(heads: str) -> list[HeadName]:
-    """The names in a text that names heads. Raises: SelectionError if no model could have such heads."""
+    """The names in a text that names heads.
+
+    Raises: SelectionError if no model could have such heads.
+    """
     names = []
     for text in map(str.strip, heads.split(",")):
         match = _NAME.fullmatch(text)

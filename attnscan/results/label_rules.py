@@ -1,4 +1,4 @@
-"""How patterns take part in labels: which rest, which compete, and how far above chance one must be. No numpy."""
+"""How patterns take part in labels. No numpy."""
 
 from dataclasses import dataclass
 

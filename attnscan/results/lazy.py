@@ -1,4 +1,4 @@
-"""pandas and scipy, imported when something of them is first used: the command line starts quickly without them."""
+"""pandas and scipy, imported when first used: the command line starts quickly without them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 
 class _LazyModule:
-    """A library that is imported when something of it is first used, since its import takes long."""
+    """A library that is imported when first used, since its import takes long."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,7 @@
-"""Every head's score on every pattern, and what it does: the pattern that it follows, else a habit. Numpy, no torch."""
+"""Every head's score on every pattern, and what it does: the pattern that it follows, else a habit.
+
+Numpy, no torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,38 +23,52 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Every head's score on every pattern. Shape: each [..., layer, head, pattern]; NaN if no query was eligible."""
+    """Every head's score on every pattern.
+
+    Shape: each [..., layer, head, pattern]; NaN if no query was eligible.
+    """
 
     score: FloatArray  # mean weight on target over all eligible queries, in [0, 1]
-    chance: (
-        FloatArray  # that mean, had every query spread its weight evenly over the keys it may see
-    )
+    chance: FloatArray
+    """That mean, had every query spread its weight evenly over the keys it may see."""
     se: FloatArray  # standard error of the score, clustered by pair; NaN below two pairs
     n: IntArray  # eligible queries
     pairs: IntArray  # pairs that had any
-    effective_pairs: FloatArray  # (Σn)² / Σn²: so many pairs, or blocks, with equally many queries would tell as much
-    share: FloatArray  # for a pattern that is a part of a wider one: its part of that one's weight, on the same queries
-    self_mass: FloatArray  # a word's weight on itself as part of the score; 0 of patterns that this alone may follow
+    effective_pairs: FloatArray
+    """(Σn)² / Σn²: so many pairs, or blocks, with equally many queries would tell as much."""
+    share: FloatArray
+    """Of a pattern that is a part of a wider one: its part of that one's weight.
+
+    Both are of the same queries."""
+    self_mass: FloatArray
+    """A word's weight on itself as part of the score; 0 of patterns that this alone may follow."""
     residual: FloatArray | None = None
-    """What each pair, or block of many, adds to the error; None if not kept. Shape: [block, layer, head, pattern]."""
+    """What each pair, or block of many, adds to the error; None if not kept.
+
+    Shape: [block, layer, head, pattern]."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
         """(score - chance) / (1 - chance): 0 at chance, 1 at perfect; NaN where chance is 1."""
         with np.errstate(invalid="ignore", divide="ignore"):
             above = (self.score - self.chance) / (1 - self.chance)
-        return np.where(
-            self.chance < 1 - 1e-6, above, np.nan
-        )  # of 32-bit weights: nearer is rounding
+        # Chance is of 32-bit weights: what is nearer to 1 than this is rounding
+        return np.where(self.chance < 1 - 1e-6, above, np.nan)
 
     @cached_property
     def interval(self) -> tuple[FloatArray, FloatArray]:
-        """The score's 95 % interval, within [0, 1]: by t, on the logit scale. NaN below two pairs."""
+        """The score's 95 % interval, within [0, 1]: by t, on the logit scale.
+
+        NaN below two pairs.
+        """
         return score_interval(self.score, self.se, self.pairs, self.effective_pairs)
 
 
 def best_first(values: FloatArray) -> IntArray:
-    """The places of values, row by row, largest first and equals in their order, without those that are NaN."""
+    """The places of values, row by row, without those that are NaN.
+
+    The largest comes first, and equals in their order.
+    """
     order: IntArray = np.argsort(-values, axis=None, kind="stable")  # NaN comes last
     return order[: np.count_nonzero(~np.isnan(values))]
 
@@ -62,9 +79,7 @@ class Scores:
 
     scored: tuple[Scored, ...]  # the patterns, in the order of every table
     every_key: ScoreTable  # with the weights as they are
-    words_only: (
-        ScoreTable  # with weights on special tokens removed, and rows renormalised over words
-    )
+    words_only: ScoreTable  # with special tokens removed, and rows renormalised over words
     entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
     grid: Grid  # the model's heads
 
@@ -88,58 +103,71 @@ class Scores:
 def followed(
     scored: Sequence[Scored], table: ScoreTable, threshold: float, *, words_only: bool
 ) -> IntArray:
-    """The pattern that each head of a table follows, by its place; -1 for none: the one farthest above chance.
+    """The pattern farthest above chance, which each head follows, by its place; -1 for none.
 
-    Among words, patterns of resting heads do not compete. A pattern and its part have one place between them: it is the
-    part's if that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that
-    is of others does not compete where more than two thirds of its score is the word itself.
+    Among words, patterns of resting heads do not compete, and a pattern that excludes the word
+    itself does not where more than two thirds of its score is the word itself. A pattern and its
+    part have one place between them: it is the part's if that is farther above chance, or has two
+    thirds of the whole's weight on its own queries.
     Shape: [..., layer, head].
     """
     names = [pattern.id for pattern in scored]
     above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
+    wider_of: dict[int, int] = {}
     for p, pattern in enumerate(scored):
         if pattern.excludes_self:
             above[..., p][table.self_mass[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         if words_only and pattern.id in RESTING:
             above[..., p] = -np.inf
-    parts = {
-        p: names.index(pattern.part_of)
-        for p, pattern in enumerate(scored)
-        if pattern.part_of in names
-    }
-    is_part = {
-        p: (above[..., p] > above[..., wide]) | (table.share[..., p] >= 2 / 3)
-        for p, wide in parts.items()
-    }
-    for p, wide in parts.items():
-        above[..., wide] = np.maximum(above[..., wide], above[..., p])
+        if pattern.part_of in names:
+            wider_of[p] = names.index(pattern.part_of)
+    is_part = {}
+    for p, wider in wider_of.items():
+        is_part[p] = (above[..., p] > above[..., wider]) | (table.share[..., p] >= 2 / 3)
+    for p, wider in wider_of.items():
+        above[..., wider] = np.maximum(above[..., wider], above[..., p])
         above[..., p] = -np.inf
     winner: IntArray = np.where(above.max(-1) >= threshold, above.argmax(-1), -1)
-    for p, wide in parts.items():
-        winner[(winner == wide) & is_part[p]] = p
+    for p, wider in wider_of.items():
+        winner[(winner == wider) & is_part[p]] = p
     return winner
 
 
 SPECIAL_CLASSES = ("start", "middle", "end")  # special tokens before, between and behind the words
-WORD_CLASSES = tuple(
-    "itself identical cross-sentence next previous next-2-3 previous-2-3 punctuation next-4-8 previous-4-8 "  # noqa: SIM905
-    "later earlier elsewhere".split()
+WORD_CLASSES = (
+    "itself",
+    "identical",
+    "cross-sentence",
+    "next",
+    "previous",
+    "next-2-3",
+    "previous-2-3",
+    "punctuation",
+    "next-4-8",
+    "previous-4-8",
+    "later",
+    "earlier",
+    "elsewhere",
 )
 """Where a word's attention on words goes. `elsewhere` is the rest of the other sentence."""
 CLASSES = SPECIAL_CLASSES + WORD_CLASSES  # a key is of the first class that fits
 _CLASS_SUMS = (*CLASSES, "frequent", "rare", "even", "same-keys")
-"""What is summed: also attention on frequent and on rare words, and what two rows have in common with it: an even one,
-and the mean row of the input's other words."""
+"""What is summed: attention on each class, and on frequent and on rare words.
+
+And what a row has in common with two others: an even one, and the mean row of the input's other
+words."""
 N_CLASS_SUMS = len(_CLASS_SUMS)
 
 RESTING_SHARE = 0.5  # a head with more of its attention than this on special tokens rests there
-RESAMPLINGS = 1_000  # bootstrap resamples of an input's words, or of a corpus's pairs, that show whether labels stay
-STABLE_SHARE = (
-    0.95  # share of resamples: with fewer a label has a `?`; a habit must hold in as many
-)
-MOST_HEADS = 4096  # of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes
+RESAMPLINGS = 1_000
+"""Bootstrap resamples of words or pairs, that show whether labels stay."""
+STABLE_SHARE = 0.95
+"""Share of resamples: with fewer a label has a `?`; a habit must hold in as many."""
+MOST_HEADS = 4096
+"""With more, it is not measured how sure labels are: it would take minutes, and gigabytes."""
 
-_AFTER, _BEFORE = "next next-2-3 next-4-8 later", "previous previous-2-3 previous-4-8 earlier"
+_AFTER = "next next-2-3 next-4-8 later"
+_BEFORE = "previous previous-2-3 previous-4-8 earlier"
 _UNIONS = {
     "itself": "itself",
     "identical": "identical",
@@ -167,7 +195,8 @@ _UNIONS = {
     "same-keys": "same-keys",
 }
 HABITS = {name: tuple(map(_CLASS_SUMS.index, union.split())) for name, union in _UNIONS.items()}
-"""What may set a head apart from the average head, by its name in every table, and the columns that it is the sum of.
+"""What may set a head apart: its name in every table, and the sums that it consists of.
+
 It has the name of a pattern where it means the same keys."""
 
 
@@ -175,16 +204,27 @@ class Habits(NamedTuple):
     """The habit of every head of a model, by one reading."""
 
     names: tuple[str, ...]
-    share: FloatArray  # of a word's attention, in [0, 1]: [layer, head, habit]; NaN of a head without any attention
-    chance: (
-        FloatArray  # that under even attention: [layer, head, habit]; 0 for `even` and `same-keys`
-    )
-    average: FloatArray  # the average head's: [habit]
-    winner: IntArray  # the habit that sets each head apart most, by its place, or -1: [layer, head]
+    share: FloatArray
+    """Of a word's attention, in [0, 1]; NaN of a head without any attention.
+
+    Shape: [layer, head, habit]."""
+    chance: FloatArray
+    """That under even attention; 0 for `even` and `same-keys`. Shape: [layer, head, habit]."""
+    average: FloatArray  # the average head's. Shape: [habit]
+    winner: IntArray
+    """The habit that sets each head apart most, by its place, or -1. Shape: [layer, head]."""
+
+
+class _Measured(NamedTuple):
+    """The numbers of a pattern or a habit. Shape: arrays are [layer, head]."""
+
+    share: FloatArray
+    chance: FloatArray  # under even attention
+    average: float  # the average head's
 
 
 class Numbers(NamedTuple):
-    """A head's number for a pattern or a habit, that of even attention and the average head's, and its rank from 1."""
+    """A head's number for a pattern or a habit, and what it stands beside."""
 
     share: float
     chance: float
@@ -193,7 +233,7 @@ class Numbers(NamedTuple):
 
 
 class HeadKind(NamedTuple):
-    """A pattern or habit, the heads that have it, strongest first, and the average head's number."""
+    """A pattern or habit, the heads that have it, strongest first, and the average head."""
 
     name: str
     heads: tuple[Head, ...]
@@ -202,20 +242,25 @@ class HeadKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Labels:
-    """What every head of a model does, by one reading of its attention. Shape: arrays are [layer, head]."""
+    """What every head of a model does, by one reading of its attention.
+
+    Shape: arrays are [layer, head].
+    """
 
     scores: Scores  # what the labels are of
     reading: AttentionView
     threshold: float = THRESHOLD  # how far above chance a label's pattern must be
     habits: Habits | None = None  # the habits; None where they were not measured
     label_stability: FloatArray | None = None
-    """Share of bootstrap resamples in which each head's label is the same; NaN where there is no label, or where it
-    rests on too few units. None if that was not measured."""
+    """Share of bootstrap resamples in which each head's label is the same.
+
+    None if that was not measured.
+
+    NaN where there is no label, or where it rests on too few units."""
     resampled: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
-    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = (
-        None  # of a `Profile`
-    )
+    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None
+    """Names, shares, standard errors and chances, of a `Profile`; None where they were not kept."""
 
     @property
     def grid(self) -> Grid:
@@ -230,9 +275,8 @@ class Labels:
     @cached_property
     def _pattern(self) -> NDArray[np.str_]:
         """The pattern that each head follows, or nothing."""
-        place = followed(
-            self.scores.scored, self.table, self.threshold, words_only=self.reading.words_only
-        )
+        words_only = self.reading.words_only
+        place = followed(self.scores.scored, self.table, self.threshold, words_only=words_only)
         return np.array([*self.scores.patterns, ""])[place]
 
     @property
@@ -243,9 +287,10 @@ class Labels:
     @cached_property
     def among_words(self) -> NDArray[np.str_]:
         """The pattern that each head follows, else its habit, else nothing."""
-        if (habits := self.habits) is None:
+        if self.habits is None:
             return self._pattern
-        return np.where(self.follows, self._pattern, np.array([*habits.names, ""])[habits.winner])
+        habit = np.array([*self.habits.names, ""])[self.habits.winner]
+        return np.where(self.follows, self._pattern, habit)
 
     @cached_property
     def _resting_place(self) -> NDArray[np.str_]:
@@ -265,52 +310,62 @@ class Labels:
     @property
     def label_stays(self) -> FloatArray:
         """The share of resamples in which each label stays; NaN where that was not measured."""
-        return (
-            np.full(self.grid.shape, np.nan)
-            if self.label_stability is None
-            else self.label_stability
-        )
+        if self.label_stability is None:
+            return np.full(self.grid.shape, np.nan)
+        return self.label_stability
 
     @cached_property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels changed in more than 5 % of resamples, or rest on too little."""
-        sure = True if self.label_stability is None else self.label_stability >= STABLE_SHARE
-        return np.asarray(~np.broadcast_to(sure, self.grid.shape) & (self.label != ""))
+        if self.label_stability is None:
+            return np.zeros(self.grid.shape, bool)
+        is_sure = self.label_stability >= STABLE_SHARE  # false for NaN
+        return np.asarray(~is_sure & (self.label != ""))
 
     @cached_property
-    def _measured(self) -> dict[str, tuple[FloatArray, FloatArray, float]]:
-        """Of each habit and pattern every head's number, chance and the average head's; a pattern's where both are."""
-        measured: dict[str, tuple[FloatArray, FloatArray, float]] = {}
-        if (habits := self.habits) is not None:
-            for p, name in enumerate(habits.names):
-                measured[name] = (
-                    habits.share[..., p],
-                    habits.chance[..., p],
-                    float(habits.average[p]),
+    def _measured(self) -> dict[str, _Measured]:
+        """Each pattern and habit by its name; a pattern's numbers where both have one."""
+        measured: dict[str, _Measured] = {}
+        if self.habits is not None:
+            for p, name in enumerate(self.habits.names):
+                measured[name] = _Measured(
+                    share=self.habits.share[..., p],
+                    chance=self.habits.chance[..., p],
+                    average=float(self.habits.average[p]),
                 )
         for p, name in enumerate(self.scores.patterns):
             score = self.table.score[..., p]
-            average = np.nan if np.isnan(score).all() else float(np.nanmean(score))
-            measured[name] = score, np.broadcast_to(self.table.chance[..., p], score.shape), average
+            measured[name] = _Measured(
+                share=score,
+                chance=np.broadcast_to(self.table.chance[..., p], score.shape),
+                average=np.nan if np.isnan(score).all() else float(np.nanmean(score)),
+            )
         return measured
 
     @cached_property
     def share(self) -> FloatArray:
         """The number that goes with `among_words`: a pattern's score, or a habit's share."""
-        shares = [share for share, _, _ in self._measured.values()]
-        return np.select([self.among_words == name for name in self._measured], shares, np.nan)
+        return self._of_label([measured.share for measured in self._measured.values()])
 
     @cached_property
     def average(self) -> FloatArray:
         """The average head's number for it."""
-        averages = [average for _, _, average in self._measured.values()]
-        return np.select([self.among_words == name for name in self._measured], averages, np.nan)
+        return self._of_label([measured.average for measured in self._measured.values()])
+
+    def _of_label(self, values: Sequence[FloatArray | float]) -> FloatArray:
+        """Each head's value, of one for each pattern and habit; NaN where it has none of them."""
+        return np.select([self.among_words == name for name in self._measured], values, np.nan)
 
     def numbers(self, name: str, head: Head) -> Numbers:
         """A head's number for a pattern or habit, and what it stands beside."""
-        share, chance, average = self._measured[name]
-        value = float(share[head.place])
-        return Numbers(value, float(chance[head.place]), average, 1 + int((share > value).sum()))
+        measured = self._measured[name]
+        share = float(measured.share[head.place])
+        return Numbers(
+            share=share,
+            chance=float(measured.chance[head.place]),
+            average=measured.average,
+            rank=1 + int((measured.share > share).sum()),
+        )
 
     def nearest_pattern(self, head: Head) -> str:
         """The pattern that a head follows, else the one by which it is farthest above chance."""
@@ -319,13 +374,10 @@ class Labels:
 
     @cached_property
     def kinds(self) -> dict[str, HeadKind]:
-        """The patterns and habits that some head has among words, by name, those of most heads first."""
+        """The patterns and habits that some head has among words, most heads first, by name."""
         kinds = [self._kind(name, self.among_words == name) for name in self._measured]
-        return {
-            kind.name: kind
-            for kind in sorted(kinds, key=lambda kind: -len(kind.heads))
-            if kind.heads
-        }
+        kinds.sort(key=lambda kind: -len(kind.heads))
+        return {kind.name: kind for kind in kinds if kind.heads}
 
     @property
     def resting(self) -> list[HeadKind]:
@@ -334,31 +386,38 @@ class Labels:
         return [kind for kind in kinds if kind.heads]
 
     def _kind(self, name: str, has: NDArray[np.bool_]) -> HeadKind:
-        share, _, average = self._measured.get(
-            name, (np.full(self.grid.shape, np.nan), None, np.nan)
-        )
-        return HeadKind(
-            name,
-            tuple(self.grid[number] for number in best_first(np.where(has, share, np.nan))),
-            average,
-        )
+        """A pattern or habit with the heads that have it."""
+        measured = self._measured.get(name)
+        if measured is None:  # of a resting place that heads were not scored for: none has it
+            return HeadKind(name, heads=(), average=np.nan)
+        numbers = best_first(np.where(has, measured.share, np.nan))
+        heads = tuple(self.grid[number] for number in numbers)
+        return HeadKind(name, heads, measured.average)
 
     def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
-        """The columns of the table with a row a head: its name, what it does, scores, entropy. Shape: [head] each."""
+        """The columns of the table with a row a head: its name, what it does, scores, entropy.
+
+        Shape: [head] each.
+        """
         columns: dict[str, FloatArray | NDArray[np.str_]] = {
             "label": self.label,
             "label_stays": self.label_stays,
+            "among_words": self.among_words,
+            "share": self.share,
+            "average": self.average,
         }
-        columns |= {"among_words": self.among_words, "share": self.share, "average": self.average}
-        columns |= {name: self.table.score[..., self.scores.place_of(name)] for name in patterns}
-        columns |= {"entropy": self.scores.entropy}
-        return self.grid.columns(with_names=True) | {
-            name: values.ravel() for name, values in columns.items()
-        }
+        for name in patterns:
+            columns[name] = self.table.score[..., self.scores.place_of(name)]
+        columns["entropy"] = self.scores.entropy
+        flat = {name: values.ravel() for name, values in columns.items()}
+        return self.grid.columns(with_names=True) | flat
 
 
 def resting_on(table: ScoreTable, patterns: Sequence[str]) -> IntArray:
-    """The first of `RESTING` with more than half of each head's attention, by its place among `patterns`; else -1."""
+    """What each head rests on, by its place among `patterns`; -1 for nothing.
+
+    The first of `RESTING` with more than half of its attention.
+    """
     place = np.full(table.score.shape[:-1], -1)
     for name in RESTING[::-1]:
         if name in patterns:

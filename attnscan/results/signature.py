@@ -1,4 +1,4 @@
-"""Where a result comes from: model, versions, options and input; and by which reading of attention it is."""
+"""Where a result comes from: model, versions, options, input, and the reading of attention."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Special = Literal["in", "out"]
 
 @dataclass(frozen=True)
 class AttentionView:
-    """Which rows of a head are read: its attention weights or what it carries, with special tokens in or out."""
+    """Which rows of a head are read.
+
+    Its attention weights or what it carries, with special tokens in or out.
+    """
 
     by: By = "weight"
     special: Special = "out"
@@ -76,7 +79,7 @@ class Signature:
 
     @property
     def title(self) -> str:
-        """The model's name for people: not the place where it lies, and of `bundled` what that is."""
+        """The model's name for people: not its place on a disk, and of `bundled` what that is."""
         if self.model == "bundled":
             return "all-MiniLM-L6-v2"
         path = PurePath(self.model)
@@ -111,7 +114,10 @@ def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
 
 
 def describe(result: Any, *details: str) -> str:
-    """What `repr` says of a result, in place of whole arrays: its class, the model, how many pairs were read."""
+    """What `repr` says of a result, in place of whole arrays.
+
+    Its class, the model, and how many pairs were read.
+    """
     signature = result.signature
     name = f"{type(result).__name__} of {signature.model}"
     return plain(", ".join([name, signature.counts, *details]))

@@ -1,7 +1,8 @@
-"""Heads against a treebank: accuracies compared with fixed rules, which gains hold, and a statement of each head.
+"""Heads against a treebank: accuracies, gains over fixed rules, and a statement of each head.
 
-After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended other word of a word is
-compared with its head in a dependency tree, or with its dependents. Numpy, no torch.
+After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended
+other word of a word is compared with its head in a dependency tree, or with its dependents. Numpy,
+no torch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,33 +25,43 @@ from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.signature import By, Signature, describe, signed_frame
 
-HEAD, DEPENDENT = (
-    "dep->head",
-    "head->dep",
-)  # directions: from a word to its head, and from a head to its dependents
+HEAD = "dep->head"  # the direction from a word to its head
+DEPENDENT = "head->dep"  # and from a head to its dependents
 NOT_ALL = ("punct", "root")  # relations that are not among `all`
 FARTHEST = 10  # words, of a rule that goes by distance
-PARTS_OF_SPEECH = tuple(
-    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
+PARTS_OF_SPEECH = (
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
 )
-RULES = tuple(
-    f"{step} {side}"
-    for step in (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH)
-    for side in ("before", "behind")
-)
-"""Fixed rules that heads are compared with: the word so many words before or behind, or the nearest of a part of speech
-on that side. Of equally good ones the first counts."""
-MIN_SENTENCES, FEW_SENTENCES = (
-    30,
-    200,
-)  # a relation in fewer sentences has no numbers; a treebank of fewer comes with a warning
+_STEPS = (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH)
+RULES = tuple(f"{step} {side}" for step, side in product(_STEPS, ("before", "behind")))
+"""Fixed rules that heads are compared with.
+
+The word so many words before or behind, or the nearest of a part of speech on that side. Of equally
+good ones the first counts."""
+MIN_SENTENCES = 30  # a relation in fewer has no numbers
+FEW_SENTENCES = 200  # a treebank of fewer comes with a warning
 HOLM_LEVEL = 0.05
 MIN_WEIGHT = 0.1  # among words, of a head that is stated
-MIN_TIMES_EVEN = 1.5  # a stated head's weight on targets over that of even attention: untrained heads stay below 1.3
-USUAL_SENTENCES, MOST_SENTENCES = (
-    8,
-    50,
-)  # read beside their trees: the first ones unless they are chosen, and at most
+MIN_TIMES_EVEN = 1.5
+"""A stated head's weight on targets over that of even attention: untrained heads stay below 1.3."""
+USUAL_SENTENCES = 8  # read beside their trees: the first ones unless they are chosen
+MOST_SENTENCES = 50
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 NOTHING = "·"  # on maps: of a head without a statement
 
@@ -62,17 +74,41 @@ _GROUPS = {
     "punctuation": ("P", "punct"),
     "dependent": ("D", "all dep"),
 }
-_GROUP = {
-    relation: group for group, (_, relations) in _GROUPS.items() for relation in relations.split()
+"""Kinds of relations: the letter on maps, and the relations of Universal Dependencies."""
+_GROUP: dict[str, str] = {}
+for _group, (_, _relations) in _GROUPS.items():
+    _GROUP |= dict.fromkeys(_relations.split(), _group)
+_NAME = {
+    "nsubj": "subject",
+    "csubj": "clausal subject",
+    "obj": "object",
+    "iobj": "indirect object",
+    "ccomp": "clausal complement",
+    "xcomp": "open complement",
+    "expl": "expletive",
+    "obl": "oblique",
+    "amod": "adjective",
+    "advmod": "adverb",
+    "nmod": "noun modifier",
+    "nummod": "number",
+    "appos": "apposition",
+    "acl": "clause",
+    "advcl": "adverbial clause",
+    "aux": "auxiliary",
+    "case": "adposition",
+    "cc": "conjunction",
+    "clf": "classifier",
+    "cop": "copula",
+    "det": "determiner",
+    "mark": "subordinator",
+    "conj": "conjunct",
+    "compound": "part of a compound",
+    "fixed": "part of a fixed phrase",
+    "flat": "part of a name",
+    "punct": "punctuation",
+    "all": "dependent",
 }
-_NAMES = (
-    "nsubj subject, csubj clausal subject, obj object, iobj indirect object, ccomp clausal complement, "
-    "xcomp open complement, expl expletive, obl oblique, amod adjective, advmod adverb, nmod noun modifier, "
-    "nummod number, appos apposition, acl clause, advcl adverbial clause, aux auxiliary, case adposition, "
-    "cc conjunction, clf classifier, cop copula, det determiner, mark subordinator, conj conjunct, "
-    "compound part of a compound, fixed part of a fixed phrase, flat part of a name, punct punctuation, all dependent"
-)
-_NAME = dict(entry.split(" ", 1) for entry in _NAMES.split(", "))
+"""What a dependent is, in words."""
 _HEADS = dict.fromkeys(
     ["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"], "verb"
 )
@@ -104,19 +140,27 @@ class Row(NamedTuple):
     def words(self, *, of_group: bool = False) -> str:
         """The relation, or its group, in words.
 
-        >>> Row("obj", HEAD).words(), Row("det", DEPENDENT).words(), Row("obj", HEAD).words(of_group=True)
-        ('object → its verb', 'noun → its determiner', 'argument → its head')
+        >>> Row("obj", HEAD).words(), Row("det", DEPENDENT).words()
+        ('object → its verb', 'noun → its determiner')
+        >>> Row("obj", HEAD).words(of_group=True)
+        'argument → its head'
         """
-        head = "head" if of_group else _HEADS.get(self.universal, "head")
-        dependent = self.group if of_group else _NAME.get(self.universal, self.universal)
-        return (
-            f"{dependent} → its {head}" if self.direction == HEAD else f"{head} → its {dependent}"
-        )
+        if of_group:
+            head = "head"
+            dependent = self.group
+        else:
+            head = _HEADS.get(self.universal, "head")
+            dependent = _NAME.get(self.universal, self.universal)
+        if self.direction == HEAD:
+            return f"{dependent} → its {head}"
+        return f"{head} → its {dependent}"
 
 
 @dataclass(frozen=True)
 class Syntax:
-    """Every head compared with every relation of a treebank. NaN where a relation is in fewer than 30 sentences.
+    """Every head compared with every relation of a treebank.
+
+    NaN where a relation is in fewer than 30 sentences.
 
     Shape: arrays are [layer, head, row], unless they say otherwise.
     """
@@ -124,22 +168,25 @@ class Syntax:
     rows: tuple[Row, ...]  # the relations and directions that heads are scored by
     n: IntArray  # eligible queries. Shape: [row], as of the next three
     met: IntArray  # sentences that have any
-    rule: NDArray[
-        np.str_
-    ]  # of `RULES`, the best on the other half; where halves differ, that of more queries
-    rule_accuracy: FloatArray  # how often it points to a target, on the sentences that did not choose it; in [0, 1]
+    rule: NDArray[np.str_]
+    """Of `RULES`, the best on the other half; where halves differ, that of more queries."""
+    rule_accuracy: FloatArray
+    """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
     accuracy: FloatArray  # share of queries whose most attended other word is a target, in [0, 1]
     weight: FloatArray  # mean weight on targets by the reading of the signature, in [0, 1]
     weight_among_words: FloatArray  # that with special tokens removed and rows renormalised
     chance: FloatArray  # `weight` under even attention
     gain: FloatArray  # `accuracy` less `rule_accuracy`
-    se: FloatArray  # the gain's standard error, clustered by document, or by sentence where the treebank names none
+    se: FloatArray
+    """The gain's standard error, clustered by document, or by sentence where there are none."""
     p_holm: FloatArray  # of the gain by Student's t, two-sided, after Holm over all heads and rows
-    uuas: FloatArray  # share of links between words, punctuation aside, in the maximum spanning tree: [layer, head]
+    uuas: FloatArray
+    """Share of links between words, punctuation aside, in the maximum spanning tree.
+
+    Shape: [layer, head]."""
     chain_uuas: float  # `uuas` of a tree that links every word with the next one
-    clusters: (
-        int  # documents or, without these, sentences; blocks of them where there are very many
-    )
+    clusters: int
+    """Documents or, without these, sentences; blocks of them where there are very many."""
     words: int  # of all sentences
     wordless: int  # words without a token of their own, which are neither asked nor targets
     signature: Signature  # where the result comes from: model, versions, device, treebank
@@ -164,45 +211,50 @@ class Syntax:
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
-        """Which rows are statements: gains that hold, with weight on the targets; punctuation makes none."""
-        of_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
-        enough = (self.weight_among_words >= MIN_WEIGHT) & (
-            self.weight >= MIN_TIMES_EVEN * self.chance
-        )
-        return np.asarray(self.holds & enough & of_grammar)
+        """Which rows are statements: gains that hold, with weight on the targets.
+
+        Punctuation makes none.
+        """
+        is_grammar = np.array([row.universal != "punct" for row in self.rows], dtype=bool)
+        has_weight = self.weight_among_words >= MIN_WEIGHT
+        beyond_even = self.weight >= MIN_TIMES_EVEN * self.chance
+        return np.asarray(self.holds & has_weight & beyond_even & is_grammar)
 
     def held_values(self, name: str) -> FloatArray:
         """What the second treebank says, in the rows of the first; NaN where it has no such row."""
         values = np.full(self.accuracy.shape, np.nan)
+        if self.held is None:
+            return values
+        held = getattr(self.held, name)
         for place, row in enumerate(self.rows):
-            if self.held is not None and row in self.held.rows:
-                values[..., place] = getattr(self.held, name)[..., self.held.rows.index(row)]
+            if row in self.held.rows:
+                values[..., place] = held[..., self.held.rows.index(row)]
         return values
 
     @cached_property
     def main_rows(self) -> dict[Head, int]:
-        """The row that states each head that has a statement: of single relations before `all`, the largest gain."""
-        worth = self.gain + [2.0 * (row.relation != "all") for row in self.rows]
-        worth = np.where(self.stated, worth, -np.inf)
-        return {
-            head: int(worth[head.place].argmax())
-            for head in self.grid
-            if self.stated[head.place].any()
-        }
+        """The row that states each head that has a statement.
+
+        The largest gain, of single relations before `all`.
+        """
+        is_single = np.array([row.relation != "all" for row in self.rows], dtype=bool)
+        worth = np.where(self.stated, self.gain + 2.0 * is_single, -np.inf)
+        best = worth.argmax(-1)
+        has_statement = np.asarray(self.stated.any(-1))
+        return {head: int(best[head.place]) for head in self.grid if has_statement[head.place]}
 
     @cached_property
     def statements(self) -> dict[Head, str]:
         """What heads do, in words; heads with nothing to say are left out."""
         statements = {}
-        for head, best in self.main_rows.items():
-            row, stated = (
-                self.rows[best],
-                [self.rows[place] for place in np.flatnonzero(self.stated[head.place])],
-            )
-            alike = [
-                peer for peer in stated if peer.relation != "all" and peer.letter == row.letter
-            ]
-            statements[head] = row.words(of_group=len({row, *alike}) > 1)
+        for head, main in self.main_rows.items():
+            main_row = self.rows[main]
+            alike = {main_row}
+            for place in np.flatnonzero(self.stated[head.place]):
+                row = self.rows[place]
+                if row.relation != "all" and row.letter == main_row.letter:
+                    alike.add(row)
+            statements[head] = main_row.words(of_group=len(alike) > 1)
         return statements
 
     def letter(self, head: Head) -> str:
@@ -211,76 +263,103 @@ class Syntax:
 
     def legend(self) -> list[str]:
         """What the letters on a map of the heads say, those that are there."""
+        names = {letter: group for group, (letter, _) in _GROUPS.items()}
+        names |= {letter.lower(): f"head of: {group}" for letter, group in names.items()}
         marks = {self.letter(head) for head in self.grid}
-        letters = {letter: name for name, (letter, _) in _GROUPS.items()}
-        letters |= {letter.lower(): f"head of: {name}" for letter, name in letters.items()}
-        return [
-            *(f"{mark} {name}" for mark, name in letters.items() if mark in marks),
-            f"{NOTHING} nothing of these",
-        ]
+        legend = [f"{mark} {name}" for mark, name in names.items() if mark in marks]
+        return [*legend, f"{NOTHING} nothing of these"]
 
     def order(self, row: int) -> IntArray:
         """The numbers of heads by accuracy, best first; none where a row has no numbers."""
         return best_first(self.accuracy[..., row])
 
     def to_frame(self, relation: str | None = None, heads: Heads | None = None) -> pd.DataFrame:
-        """One row a head, relation and direction, of those named. Raises: SelectionError if one is not there."""
+        """One row a head, relation and direction, of those named.
+
+        Raises: SelectionError if one is not there.
+        """
         if relation is not None:
             check_relation(relation, [row.relation for row in self.rows])
         rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]
-        numbers = list(
-            map(self.grid.index, self.grid if heads is None else self.grid.select(heads))
-        )
+        selected = self.grid if heads is None else self.grid.select(heads)
+        numbers = [self.grid.index(head) for head in selected]
         return self._frame(np.repeat(rows, len(numbers)), np.tile(numbers, len(rows)))
 
     def best(self) -> pd.DataFrame:
         """The best head of each relation and direction."""
-        first = {row: order[0] for row in range(len(self.rows)) if len(order := self.order(row))}
-        return self._frame(np.array([*first], int), np.array([*first.values()], int))
+        rows = []
+        numbers = []
+        for row in range(len(self.rows)):
+            order = self.order(row)
+            if len(order):
+                rows.append(row)
+                numbers.append(order[0])
+        return self._frame(np.array(rows, int), np.array(numbers, int))
 
     def head_rows(self, head: Head) -> pd.DataFrame:
-        """One row a relation and direction of which a head has a gain: those that state it first, then by gain."""
+        """One row a relation and direction of which a head has a gain.
+
+        Those that state it come first, then by gain.
+        """
         rows = self.to_frame(heads=head).dropna(subset="gain")
         return rows.sort_values(["stated", "gain"], ascending=False, kind="stable")
 
     def head_columns(self, head: Head) -> dict[str, Any]:
         """A head's label, statement and trees over all of its rows, as columns of tables."""
-        main = self.rows[self.main_rows[head]] if head in self.main_rows else None
-        columns = {"syntax_label": main and f"{main.relation} {main.direction}"}
-        columns |= {"syntax_statement": self.statements.get(head), "letter": self.letter(head)}
-        return columns | {"uuas": self.uuas[head.place], "chain_uuas": self.chain_uuas}
+        label = None
+        if head in self.main_rows:
+            main = self.rows[self.main_rows[head]]
+            label = f"{main.relation} {main.direction}"
+        return {
+            "syntax_label": label,
+            "syntax_statement": self.statements.get(head),
+            "letter": self.letter(head),
+            "uuas": self.uuas[head.place],
+            "chain_uuas": self.chain_uuas,
+        }
 
     def _frame(self, row: IntArray, number: IntArray) -> pd.DataFrame:
         """One row for each row and number of a head."""
-        place = (*np.unravel_index(number, self.grid.shape), row)
-        columns: dict[str, Any] = self.grid.columns(number)
-        columns |= {
-            name: np.array([getattr(r, name) for r in self.rows], object)[row]
-            for name in Row._fields
-        }
-        columns |= {"n": self.n[row], "sentences": self.met[row]}
-        columns |= {
-            name: getattr(self, name)[place]
-            for name in ("accuracy", "weight", "weight_among_words", "chance")
-        }
+        layer, head = np.unravel_index(number, self.grid.shape)
+        place = (layer, head, row)
         rule = self.rule.astype(object)
         rule[self.met < MIN_SENTENCES] = None
-        columns |= {"rule": rule[row], "rule_accuracy": self.rule_accuracy[row]}
-        columns |= {name: getattr(self, name)[place] for name in ("gain", "se", "p_holm", "holds")}
+        relation = np.array([r.relation for r in self.rows], object)
+        direction = np.array([r.direction for r in self.rows], object)
+        columns: dict[str, Any] = self.grid.columns(number)
         columns |= {
-            f"held_{name}": self.held_values(name)[place] for name in ("gain", "p_holm", "holds")
+            "relation": relation[row],
+            "direction": direction[row],
+            "n": self.n[row],
+            "sentences": self.met[row],
+            "accuracy": self.accuracy[place],
+            "weight": self.weight[place],
+            "weight_among_words": self.weight_among_words[place],
+            "chance": self.chance[place],
+            "rule": rule[row],
+            "rule_accuracy": self.rule_accuracy[row],
+            "gain": self.gain[place],
+            "se": self.se[place],
+            "p_holm": self.p_holm[place],
+            "holds": self.holds[place],
+            "held_gain": self.held_values("gain")[place],
+            "held_p_holm": self.held_values("p_holm")[place],
+            "held_holds": self.held_values("holds")[place],
+            "stated": self.stated[place],
         }
-        columns["stated"] = self.stated[place]
         by_head = [self.head_columns(head) for head in self.grid]
-        columns |= {name: [by_head[head][name] for head in number] for name in by_head[0]}
+        for name in by_head[0]:
+            columns[name] = [by_head[head][name] for head in number]
         about: dict[str, Any] = {
             "sentences": self.sentences,
             "clusters": self.clusters,
             "words": self.words,
+            "words_without_token": self.wordless,
+            "chain_uuas": self.chain_uuas,
+            "gains_that_hold": int(self.holds.sum()),
         }
-        about |= {"words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
-        about |= {"gains_that_hold": int(self.holds.sum())}
-        about |= {"held_signature": asdict(self.held.signature)} if self.held else {}
+        if self.held is not None:
+            about["held_signature"] = asdict(self.held.signature)
         return signed_frame(columns, self.signature, **about).astype({"held_holds": "boolean"})
 
 
@@ -302,9 +381,12 @@ class ReadTree:
     result: HeadScores  # with the attention, token by token
 
     def most_attended(self, by: By) -> IntArray:
-        """Of each word the other word that it attends to most, the first of equals; -1 where there is none.
+        """Of each word the other word that it attends to most; -1 where there is none.
 
-        Special tokens are no candidates. To a word counts the sum over its tokens, from a word their mean.
+        Of equals it is the first.
+
+        Special tokens are no candidates. To a word counts the sum over its tokens, from a word
+        their mean.
         Shape: [layer, head, word]. Raises: OptionError if the attention was not kept.
         """
         attention = self.result.kept_attention()
@@ -312,9 +394,10 @@ class ReadTree:
         count = len(self.sentence.words or ())
         into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
         tokens = into.sum(0)
+        mean = (into / tokens.clip(1)).T
         candidates = (tokens > 0) & ~np.eye(count, dtype=bool)
-        of_words = np.where(candidates, (into / tokens.clip(1)).T @ weights @ into, 0)
-        return np.where(of_words.max(-1) > 0, of_words.argmax(-1), -1)
+        word_weights = np.where(candidates, mean @ weights @ into, 0)
+        return np.where(word_weights.max(-1) > 0, word_weights.argmax(-1), -1)
 
 
 @dataclass(frozen=True)
@@ -336,15 +419,14 @@ def sentence_numbers(text: str) -> tuple[int, ...]:
     numbers: dict[int, None] = {}
     for part in text.split(","):
         match = _SPAN.fullmatch(part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or match[1]) if match else 0
         if not 1 <= first <= last:
-            raise OptionError(
-                f"{text!r:.40} names no sentences", "give their numbers, from 1, as 3,17 or 1-8"
-            )
+            message = f"{text!r:.40} names no sentences"
+            raise OptionError(message, "give their numbers, from 1, as 3,17 or 1-8")
+        # No more than one too many are listed, however long the span
         numbers |= dict.fromkeys(range(first, min(last, first + MOST_SENTENCES) + 1))
     if len(numbers) > MOST_SENTENCES:
-        raise OptionError(
-            f"{text!r:.40} names more than {MOST_SENTENCES} sentences",
-            "name fewer: a page holds all of them",
-        )
+        message = f"{text!r:.40} names more than {MOST_SENTENCES} sentences"
+        raise OptionError(message, "name fewer: a page holds all of them")
     return tuple(numbers)

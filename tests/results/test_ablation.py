@@ -68,7 +68,7 @@ def test_the_rank_concludes_and_not_the_error(
     assert (effect.conclusion, effect.leads) == (conclusion, leads)
 
 
-def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
+def test_without_controls_or_a_measurement_there_is_no_rank() -> None:
     for effect in (effect_of(2.0, ()), effect_of(math.nan, (math.nan, math.nan))):
         assert all(
             math.isnan(value)
@@ -77,15 +77,25 @@ def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
     assert math.isnan(effect_of(2.0, (1.0,)).spread)  # one control has none
 
 
-def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
+def test_rows_leave_empty_what_is_not_there() -> None:
     effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
-    found = Ablation(effects, Grid((1, 4)), "zero", 20, "label", 5, 6, SIGNATURE)
+    found = Ablation(
+        effects=effects,
+        grid=Grid((1, 4)),
+        replace="zero",
+        draws=20,
+        chosen_by="label",
+        choosing_pairs=5,
+        measured_pairs=6,
+        signature=SIGNATURE,
+    )
     header, *rows = render(found.to_frame(), "csv").decode().splitlines()
     numbers = "intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs"
     assert header == f"model,set,heads,measure,{numbers},conclusion"
     assert rows == [
         "toy,x,1,masked-lm,1.000000,2.000000,1.250000,0.750000,0.125000,0.353553,2,1,0.333333,0.000000,9,5,"
-        '"is not seen to cost more than other heads (6.0 errors above zero, rank 1 of 3; 2 controls cannot tell more)"',
+        '"is not seen to cost more than other heads '
+        '(6.0 errors above zero, rank 1 of 3; 2 controls cannot tell more)"',
         "toy,y,1,masked-lm,1.000000,2.000000,,,0.125000,,0,,,,9,5,",
     ]
     attrs = found.to_frame().attrs

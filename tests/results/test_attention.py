@@ -23,7 +23,8 @@ def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None
     assert_allclose(weights, attention.weights[1, 8], atol=1e-6)
 
 
-HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)
+HEADS = (Head(5, 3), Head(0, 2))
+ROWS = (2, 3, 7)
 
 
 def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
@@ -70,24 +71,20 @@ def test_what_is_kept_of_a_part_is_that_part(
     monkeypatch.setattr(tap, "_BLOCK_CELLS", cells)
     with open_scanner(BUNDLED) as scanner:
         for heads in ("5-3,0-2", None):
-            selection, variant = (
-                Selection(heads, window=(2, 7)),
-                scanner.with_options(by="carried" if heads else None),
-            )
+            selection = Selection(heads, window=(2, 7))
+            variant = scanner.with_options(by="carried" if heads else None)
             result = classify_input(variant, ARTICLE, keep=selection)
             kept = result.kept_attention()
-            assert (
-                (result.labels.habits is None)
-                == (result.labels.classes is None)
-                == (heads is not None)
-            )
+            has_all_heads = heads is None
+            assert (result.labels.habits is not None) == has_all_heads
+            assert (result.labels.classes is not None) == has_all_heads
             expected = attention.only(
                 selection.chosen(attention.grid, attention.tokens, attention.segments, ())
             )
             assert kept.chosen == expected.chosen
             for name in ("weights", "query", "key", "norms"):
                 assert_allclose(getattr(kept, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
-            assert (kept.visible is None) == (heads is not None)
+            assert (kept.visible is not None) == has_all_heads
 
 
 def test_it_survives_a_file_but_for_its_neurons(attention: Attention) -> None:

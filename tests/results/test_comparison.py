@@ -1,4 +1,4 @@
-"""Two models: rank correlations, and which differences survive; one: groups of heads and their map."""
+"""Two models: which differences survive, rank correlations; one: groups of heads and a map."""
 
 from dataclasses import replace
 
@@ -13,9 +13,14 @@ from attnscan.results.scores import Labels, Scores
 from attnscan.results.signature import AttentionView
 
 
+def _next_word(above: list[float]) -> Scores:
+    """Scores of heads that are so far above chance for next-word, and at chance for the others."""
+    return result_of([[score, 0, 0, 0] for score in above]).scores
+
+
 def _compared(one: list[float], other: list[float]) -> float:
     """The rank correlation of heads with these scores for next-word."""
-    scores = [result_of([[score, 0, 0, 0] for score in column]).scores for column in (one, other)]
+    scores = [_next_word(column) for column in (one, other)]
     grid = (1, len(one))
     unknown = np.full(grid, np.nan)
     error = np.full((*grid, len(PATTERNS)), np.nan)
@@ -24,27 +29,33 @@ def _compared(one: list[float], other: list[float]) -> float:
 
 def _comparison(a: Scores, b: Scores, se: np.ndarray, unknown: np.ndarray) -> Comparison:
     """Two models over five pairs, each head held against itself."""
-    labels = Labels(a, AttentionView()), Labels(b, AttentionView())
-    own_places = np.argwhere(np.ones(a.grid.shape)).reshape(*a.grid.shape, 2)
-    return Comparison(labels, se, own_places, unknown, "place", (SIGNATURE, SIGNATURE), alike="so.")
+    return Comparison(
+        model_labels=(Labels(a, AttentionView()), Labels(b, AttentionView())),
+        se=se,
+        matched=np.argwhere(np.ones(a.grid.shape)).reshape(*a.grid.shape, 2),
+        divergence=unknown,
+        match="place",
+        signatures=(SIGNATURE, SIGNATURE),
+        alike="so.",
+    )
 
 
 def _differing(by: list[float], errors: list[float]) -> Comparison:
-    """Heads that differ by so much for next-word, with these errors over five pairs, and by nothing for the others."""
-    scores = [
-        result_of([[0.2 + each * factor, 0, 0, 0] for each in by]).scores for factor in (0, 1 / 0.8)
-    ]
+    """Heads that differ by so much for next-word, with these errors over five pairs."""
+    before = _next_word([0.2] * len(by))
+    after = _next_word([0.2 + difference / 0.8 for difference in by])
     se = np.zeros((1, len(by), len(PATTERNS)))
     se[0, :, 0] = errors
     unknown = np.full((1, len(by)), np.nan)
-    return _comparison(*scores, se, unknown)
+    return _comparison(before, after, se, unknown)
 
 
-def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> None:
+def test_differences_survive_among_all_heads_and_patterns() -> None:
     """Five pairs leave four degrees of freedom; of the 16 differences, 12 are none."""
     found = _differing([0.3, -0.2, 0.1, 0.05], [0.01, 0.01, 0.03, 0.04])
     expected = 2 * stats.t.sf([30, 20, 10 / 3, 1.25], df=4)
-    rows, others = found.of("next-word"), found.differences.query("pattern != 'next-word'")
+    rows = found.of("next-word")
+    others = found.differences.query("pattern != 'next-word'")
     assert rows["difference"].tolist() == pytest.approx([0.3, -0.2, 0.1, 0.05])
     assert rows["p"].tolist() == pytest.approx(expected, rel=1e-9) and (others["p"] == 1).all()
     rates = stats.false_discovery_control(np.concatenate([expected, np.ones(12)]))
@@ -100,13 +111,12 @@ def test_without_an_error_nothing_survives() -> None:
 
 def test_ranks_as_spearman_has_them() -> None:
     """Equal values share their mean rank."""
-    one, other = [0.3, 0.1, 0.3, 0.2, 0.3], [0.2, 0.1, 0.2, 0.4, 0.9]
+    one = [0.3, 0.1, 0.3, 0.2, 0.3]
+    other = [0.2, 0.1, 0.2, 0.4, 0.9]
     assert 0.3 < _compared(one, other) < 0.6
     assert _compared(one, other) == pytest.approx(stats.spearmanr(one, other).statistic, rel=1e-12)
-    assert (
-        _compared([0.3, 0.1, 0.2], [0.9, 0.7, 0.8]) == 1
-        and _compared([0.3, 0.1, 0.2], [0.1, 0.9, 0.8]) == -1
-    )
+    assert _compared([0.3, 0.1, 0.2], [0.9, 0.7, 0.8]) == 1
+    assert _compared([0.3, 0.1, 0.2], [0.1, 0.9, 0.8]) == -1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +129,14 @@ def test_without_spread_there_is_no_correlation(other: list[float]) -> None:
 
 
 def _apart(divergence: np.ndarray, within: float = 0.1) -> Similarity:
-    return Similarity(divergence, divergence, labels_of(), 1, SIGNATURE, within)
+    return Similarity(
+        divergence=divergence,
+        se=divergence,
+        labels=labels_of(),
+        queries=1,
+        signature=SIGNATURE,
+        within=within,
+    )
 
 
 def test_the_map_shows_distances_of_a_plane_as_they_are() -> None:

@@ -60,7 +60,8 @@ def test_an_older_file_keeps_its_mode(file: Path) -> None:
 @pytest.mark.parametrize("older", [b"old", None], ids=["link", "dangling link"])
 def test_a_link_is_written_through(tmp_path: Path, older: bytes | None) -> None:
     (tmp_path / "elsewhere").mkdir()
-    target, link = tmp_path / "elsewhere" / "target.csv", tmp_path / "link.csv"
+    target = tmp_path / "elsewhere" / "target.csv"
+    link = tmp_path / "link.csv"
     if older is not None:
         target.write_bytes(older)
     link.symlink_to(target)
@@ -73,7 +74,8 @@ def test_a_link_is_written_through(tmp_path: Path, older: bytes | None) -> None:
 
 
 def test_a_pipe_is_written_into(tmp_path: Path) -> None:
-    pipe, got = tmp_path / "pipe", []
+    pipe = tmp_path / "pipe"
+    got: list[bytes] = []
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
     reader.start()
@@ -98,7 +100,7 @@ def test_a_full_device_is_an_error_and_stays_a_device() -> None:
     ],
     ids=["directory", "missing directory", "below a file", "long name"],
 )
-def test_what_is_no_place_for_a_file_is_refused_before_and_when_writing(
+def test_what_is_no_place_for_a_file_is_refused_in_time(
     tmp_path: Path, name: str, words: str
 ) -> None:
     (tmp_path / "text").write_text("")

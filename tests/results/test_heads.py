@@ -1,4 +1,4 @@
-"""Scores, labels and rankings: what heads do, in which order, how sure, by which reading; one number for each name."""
+"""Scores, labels and rankings: what heads do, in which order, how sure, and by which reading."""
 
 from dataclasses import replace
 
@@ -12,11 +12,12 @@ from support.small_results import (
     labels_of,
     ranking_of,
     result_of,
+    table_of,
 )
 
 from attnscan.errors import OptionError
 from attnscan.results.grid import Head
-from attnscan.results.scores import ScoreTable, best_first
+from attnscan.results.scores import best_first
 from attnscan.results.signature import AttentionView
 
 NAN = float("nan")
@@ -47,12 +48,10 @@ def test_a_head_without_a_score_has_no_rank(
     ranking = ranking_of(scores, ranked_by=ranked_by)
     assert ranking.order("next-word").tolist() == order
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
-    frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
-    assert frame["head"].tolist() == order + rest
-    assert (
-        frame["rank"].dropna().tolist() == list(range(1, len(order) + 1))
-        and frame["rank"].dtype == "Int64"
-    )
+    frame = ranking.to_frame()
+    assert frame["head"].tolist() == order + [head for head in range(3) if head not in order]
+    assert frame["rank"].dropna().tolist() == list(range(1, len(order) + 1))
+    assert frame["rank"].dtype == "Int64"
     assert ranking.to_frame(top=2)["head"].tolist() == order[:2]
 
 
@@ -100,21 +99,24 @@ def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
         result.with_reading("carried")
 
 
-def test_above_chance_is_zero_at_chance_and_one_at_best_and_nan_where_chance_is_all() -> None:
-    nothing = np.full((1, 1, 3), np.nan)
-    table = ScoreTable(np.array([[[0.2, 1, 1]]]), np.array([[[0.2, 0.2, 1]]]), *[nothing] * 6)
+def test_above_chance_is_zero_at_chance_and_one_at_best() -> None:
+    table = replace(
+        table_of([[0, 0, 0]]),
+        score=np.array([[[0.2, 1, 1]]]),
+        chance=np.array([[[0.2, 0.2, 1]]]),
+    )
     assert table.above_chance[0, 0, :2].tolist() == pytest.approx([0, 1])
     assert np.isnan(table.above_chance[0, 0, 2])
 
 
-def test_of_equal_heads_the_first_comes_first_and_those_without_a_score_nowhere() -> None:
+def test_of_equal_heads_the_first_comes_first() -> None:
     result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [NAN, NAN, NAN, NAN], [0.3, 0, 0, 0.6]])
     assert result.order("next-word").tolist() == [1, 3, 0] and result.order().tolist() == [0, 3, 1]
     assert best_first(np.array([[0.5, NAN, 0.7], [0.5, 0.7, NAN]])).tolist() == [2, 4, 0, 3]
 
 
 @pytest.mark.parametrize(
-    ("above", "share", "itself", "among_words"),
+    ("above", "share", "self_share", "among_words"),
     [
         ([0.9, 0.1, 0.1, 0.0], 0.5, 0.0, "next-word"),
         ([0.25, 0.0, 0.0, 0.0], 0.5, 0.0, "next-word"),
@@ -124,35 +126,26 @@ def test_of_equal_heads_the_first_comes_first_and_those_without_a_score_nowhere(
         ([0.0, 0.6, 0.5, 0.1], 2 / 3, 0.0, "cross-sentence"),  # two thirds of the weight lie across
         ([0.0, 0.6, 0.5, 0.1], NAN, 0.0, "identical"),  # no word has its like in the other sentence
         ([0.3, 0.6, 0.1, 0.1], 0.5, 0.66, "identical"),
-        (
-            [0.3, 0.6, 0.1, 0.1],
-            0.5,
-            0.67,
-            "next-word",
-        ),  # itself is no other word: the next pattern competes
+        ([0.3, 0.6, 0.1, 0.1], 0.5, 0.67, "next-word"),  # it looks at itself: the next competes
         ([0.1, 0.6, 0.3, 0.1], 0.5, 0.67, "cross-sentence"),  # the part is of others alone
         ([NAN, NAN, NAN, 0.4], 0.5, 0.0, ""),  # among words, delimiter does not compete
         ([-0.2, -0.2, -0.2, -0.1], 0.5, 0.0, ""),
     ],
 )
 def test_the_pattern_farthest_above_chance_is_followed(
-    above: list[float], share: float, itself: float, among_words: str
+    above: list[float], share: float, self_share: float, among_words: str
 ) -> None:
-    assert result_of([above], share, itself).among_words.item() == among_words
+    assert result_of([above], share, self_share).among_words.item() == among_words
 
 
 def test_with_special_tokens_in_delimiter_competes_too() -> None:
-    assert (
-        labels_of([[0.3, 0, 0, 0.35]], reading=AttentionView("weight", "in")).label.item()
-        == "delimiter"
-    )
-    assert labels_of([[0.3, 0, 0, 0.35]]).label.item() == "next-word"
+    above = [[0.3, 0, 0, 0.35]]
+    assert labels_of(above, reading=AttentionView("weight", "in")).label.item() == "delimiter"
+    assert labels_of(above).label.item() == "next-word"
 
 
 @pytest.mark.parametrize(("delimiter", "label"), [(0.374, "next-word"), (0.376, "delimiter")])
-def test_a_head_rests_with_more_than_half_of_its_attention_on_special_tokens(
-    delimiter: float, label: str
-) -> None:
+def test_more_than_half_on_special_tokens_is_rest(delimiter: float, label: str) -> None:
     labels = labels_of([[0.9, 0, 0, delimiter]])  # a score of 0.2 + 0.8 x that
     assert labels.label.item() == label and labels.among_words.item() == "next-word"
 
@@ -162,38 +155,38 @@ def test_a_pattern_goes_before_a_habit_and_rest_before_both() -> None:
     assert labels.among_words.tolist() == [["next-word", "next-3", "even", "", "identical"]]
     assert labels.label.tolist() == [["next-word", "next-3", "even", "", "delimiter"]]
     np.testing.assert_allclose(labels.share, [[0.92, 0.4, 0.8, NAN, 0.52]])
-    np.testing.assert_allclose(
-        labels.average, [[np.mean([0.92, 0.36, 0.2, 0.2, 0.2]), 0.2, 0.5, NAN, 0.264]]
-    )
-    assert labels_of().among_words.tolist() == [
-        ["next-word", "", "", "", "identical"]
-    ]  # habits not measured
+    next_word = np.mean([0.92, 0.36, 0.2, 0.2, 0.2])
+    np.testing.assert_allclose(labels.average, [[next_word, 0.2, 0.5, NAN, 0.264]])
+    without_habits = labels_of()
+    assert without_habits.among_words.tolist() == [["next-word", "", "", "", "identical"]]
 
 
-def test_a_habit_that_is_called_as_a_pattern_has_the_patterns_number() -> None:
+def test_a_habit_of_a_patterns_name_has_the_patterns_number() -> None:
     labels = labels_of(winners=(0, 0, 2, -1, 2))
     assert labels.among_words[0, 1] == "next-word" and not labels.follows[0, 1]
     assert labels.share[0, 1] == labels.table.score[0, 1, 0]
     assert labels.kinds["next-word"].heads == (Head(0, 0), Head(0, 1))
 
 
-def test_kinds_are_those_of_most_heads_first_and_heads_the_strongest_first() -> None:
+def test_kinds_of_most_heads_and_strongest_heads_come_first() -> None:
     kinds = labels_of(winners=(0, 2, 2, -1, 2)).kinds
-    heads = {name: [head.name for head in kind.heads] for name, kind in kinds.items()}
-    assert heads == {"even": ["0-2", "0-1"], "next-word": ["0-0"], "identical": ["0-4"]}
+    heads = {name: kind.heads for name, kind in kinds.items()}
+    assert heads == {
+        "even": (Head(0, 2), Head(0, 1)),
+        "next-word": (Head(0, 0),),
+        "identical": (Head(0, 4),),
+    }
     assert next(iter(kinds)) == "even" and kinds["even"].average == 0.5
-    assert [head.name for kind in labels_of(ABOVE).resting for head in kind.heads] == ["0-4"]
+    assert [kind.heads for kind in labels_of(ABOVE).resting] == [(Head(0, 4),)]
 
 
-def test_a_number_stands_beside_chance_the_average_head_and_a_rank() -> None:
+def test_a_number_stands_beside_chance_average_and_rank() -> None:
     numbers = labels_of(winners=WINNERS).numbers("next-3", Head(0, 1))
     assert (numbers.share, numbers.chance, numbers.average, numbers.rank) == (0.4, 0, 0.2, 2)
     assert labels_of().numbers("next-word", Head(0, 1)).chance == 0.2
 
 
-def test_what_changes_in_more_than_five_percent_of_resamples_or_rests_on_too_little_is_unsure() -> (
-    None
-):
-    unsure = labels_of(winners=WINNERS, stays=[NAN, 0.95, 0.94, NAN, 1]).unsure
+def test_what_changes_in_over_five_percent_of_resamples_is_unsure() -> None:
+    unsure = labels_of(winners=WINNERS, label_stability=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
     assert not labels_of(winners=WINNERS).unsure.any()

@@ -46,7 +46,8 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
     with pytest.warns(UserWarning, match="few"):
         syntax = attnscan.syntax(str(trees), model=model, by=by)
     np.testing.assert_allclose(read.syntax.accuracy, syntax.accuracy)
-    up, down = np.zeros((2, 3)), np.zeros((2, 3))
+    up = np.zeros((2, 3))
+    down = np.zeros((2, 3))
     for tree in read.sentences:
         most = tree.most_attended(by)  # type: ignore[arg-type]
         (word,) = (

@@ -106,9 +106,10 @@ def test_a_text_that_would_run_becomes_a_formula_that_gives_it(text: str, cell: 
 
 @examples
 @given(cells | formulas)
-def test_every_text_is_had_back_from_literals_or_from_what_calculates_nothing(text: str) -> None:
-    r"""Literals are at most 255 units of UTF-16 long, with ampersands between; a number may stay as it is."""
-    cell, literal = safe_cell(text), '"(?:[^"]|"")*"'
+def test_every_text_comes_back_from_a_formula(text: str) -> None:
+    r"""Literals of at most 255 units of UTF-16, with ampersands between; a number may stay."""
+    cell = safe_cell(text)
+    literal = '"(?:[^"]|"")*"'
     assert text_of(cell) == plain(text)
     assert (
         not cell.startswith("=")
@@ -129,7 +130,8 @@ def test_pandas_has_the_texts_back_by_what_the_page_says(
     (code,) = re.findall(
         r"```python\n(.*?)```", OPTIONS_PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
-    exec(code, names := dict[str, Any]())
+    names: dict[str, Any] = {}
+    exec(code, names)
     assert names["table"]["token"].tolist() == texts
 
 
@@ -151,10 +153,8 @@ def test_heads_are_records_beside_what_the_result_says_of_itself() -> None:
     assert list(read) == [*frame.attrs, "heads"]
     assert {name: read[name] for name in frame.attrs} == json.loads(json.dumps(frame.attrs))
     assert [list(head) for head in read["heads"]] == [[*frame.columns]] * 2
-    names, scores = (
-        ["saved.npz", 0, 1, "L0H1", "", None, "", None, None],
-        [0.5, 0.5, None, None, None, 0.5, 1.0],
-    )
+    names = ["saved.npz", 0, 1, "L0H1", "", None, "", None, None]
+    scores = [0.5, 0.5, None, None, None, 0.5, 1.0]
     assert [*read["heads"][1].values()] == [*names, *scores, 1.386294]
 
 
@@ -254,7 +254,7 @@ def opened(frame: pd.DataFrame) -> openpyxl.Workbook:
     return openpyxl.load_workbook(io.BytesIO(render(frame, "xlsx")))
 
 
-def of_texts(texts: list[str]) -> pd.DataFrame:
+def text_column(texts: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"token": pd.Series(texts, dtype=object), "score": 0.5})
 
 
@@ -285,7 +285,7 @@ def test_cells_are_typed_and_what_is_missing_is_empty() -> None:
     assert second == ("n", 11, None, pytest.approx(1e-9), None, -2, False)
     assert [cell.data_type for cell in sheet[2]] == ["s", "n", "n", "n", "n", "s", "b"]
     assert sheet.freeze_panes == "A2"
-    assert opened(of_texts(["x" * 20]))["rows"].column_dimensions["A"].width > 18
+    assert opened(text_column(["x" * 20]))["rows"].column_dimensions["A"].width > 18
 
 
 def test_what_is_known_about_the_rows_is_on_a_sheet_of_its_own() -> None:
@@ -300,19 +300,22 @@ def test_what_is_known_about_the_rows_is_on_a_sheet_of_its_own() -> None:
     assert opened(pd.DataFrame({"family": ["bert"]})).sheetnames == ["rows"]
 
 
-def test_text_is_text_whatever_it_begins_with_and_what_xml_cannot_hold_an_escape() -> None:
-    written = [row[0] for row in opened(of_texts([*KEPT, *ESCAPED]))["rows"].iter_rows(min_row=2)]
+def test_text_is_text_whatever_it_begins_with() -> None:
+    written = [
+        row[0] for row in opened(text_column([*KEPT, *ESCAPED]))["rows"].iter_rows(min_row=2)
+    ]
     assert [cell.value for cell in written] == [*KEPT, *ESCAPED.values()]
     assert {cell.data_type for cell in written} == {"s"}
 
 
 def test_the_same_table_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, tomorrow = render(typed(), "xlsx"), time.time() + 86_400
+    first = render(typed(), "xlsx")
+    tomorrow = time.time() + 86_400
     monkeypatch.setattr(time, "time", lambda: tomorrow)  # by which an archive dates what it holds
     assert render(typed(), "xlsx") == first
 
 
-def test_more_rows_than_a_sheet_has_and_a_text_that_a_cell_would_cut_are_errors() -> None:
+def test_what_a_sheet_cannot_hold_is_an_error() -> None:
     with pytest.raises(
         OutputError, match=r"1,048,576 rows are more than .* 1,048,575; write \.csv or \.parquet"
     ):

@@ -40,53 +40,86 @@ ABOVE = [[0.9, 0, 0, 0], [0.2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0.4, 0,
 WINNERS = (0, 1, 2, -1, 2)
 
 
-def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> ScoreTable:
-    """One layer; chance is 0.2 everywhere, so that a score is 0.2 + 0.8 x above; `itself` is a
-    share of the score.
+def table_of(above: list[list[float]], share: float = 1.0, self_share: float = 0.0) -> ScoreTable:
+    """One layer, by how far each score is above a chance of 0.2.
+
+    `self_share` of each score is a word's weight on itself.
     """
     score = 0.2 + 0.8 * np.array([above], dtype=float)
     counts = np.where(np.isnan(score), 0, 5)
-    chance = np.where(np.isnan(score), np.nan, 0.2)
-    nothing = np.full_like(score, np.nan)
-    shares = np.full_like(score, share)
     return ScoreTable(
-        score, chance, nothing, counts, counts, counts.astype(float), shares, itself * score
+        score=score,
+        chance=np.where(np.isnan(score), np.nan, 0.2),
+        se=np.full_like(score, np.nan),
+        n=counts,
+        pairs=counts,
+        effective_pairs=counts.astype(float),
+        share=np.full_like(score, share),
+        self_mass=self_share * score,
     )
 
 
-def scores_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> Scores:
+def equal_scores(scored: tuple[Scored, ...], table: ScoreTable) -> Scores:
     """Scores that are the same with special tokens and without."""
-    table = table_of(above, share, itself)
-    return Scores(SCORED, table, table, np.ones((1, len(above))), Grid((1, len(above))))
+    shape = table.score.shape[:2]
+    return Scores(
+        scored=scored,
+        every_key=table,
+        words_only=table,
+        entropy=np.ones(shape),
+        grid=Grid(shape),
+    )
+
+
+def scores_of(above: list[list[float]], share: float = 1.0, self_share: float = 0.0) -> Scores:
+    """Scores of one layer for four patterns, by how far each is above chance."""
+    return equal_scores(SCORED, table_of(above, share, self_share))
 
 
 def labels_of(
     above: list[list[float]] = ABOVE,
     winners: Sequence[int] | None = None,
-    stays: Sequence[float] | None = None,
+    label_stability: Sequence[float] | None = None,
     reading: AttentionView = DEFAULT_VIEW,
     threshold: float = 0.25,
 ) -> Labels:
-    """What heads do by these scores and, with `winners`, habits: the average head gives 0.1, 0.2
-    and 0.5 to each.
-    """
-    statements = None
+    """What heads do by these scores and, with `winners`, by habits."""
+    habits = None
     if winners is not None:
         share = np.array(
             [[[0.7, 0.6, 0.1], [0.3, 0.4, 0.2], [0.1, 0.1, 0.8], [0.1, 0.1, 0.5], [0.0, 0.1, 0.1]]]
         )
-        statements = Habits(
-            HABITS, share, share * 0, np.array([0.1, 0.2, 0.5]), np.array([winners])
+        habits = Habits(
+            names=HABITS,
+            share=share,
+            chance=np.zeros_like(share),
+            average=np.array([0.1, 0.2, 0.5]),
+            winner=np.array([winners]),
         )
-    kept = None if stays is None else np.array([stays], dtype=float)
-    return Labels(scores_of(above, share=0.5), reading, threshold, statements, kept, "pairs", 7)
+    stability = None
+    if label_stability is not None:
+        stability = np.array([label_stability], dtype=float)
+    return Labels(
+        scores=scores_of(above, share=0.5),
+        reading=reading,
+        threshold=threshold,
+        habits=habits,
+        label_stability=stability,
+        resampled="pairs",
+        units=7,
+    )
 
 
-def result_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> HeadScores:
+def result_of(above: list[list[float]], share: float = 1.0, self_share: float = 0.0) -> HeadScores:
     """One input by weight among words, of heads of one layer that follow patterns or nothing."""
-    labels = Labels(scores_of(above, share, itself), DEFAULT_VIEW, resampled="words")
+    scores = scores_of(above, share, self_share)
+    labels = Labels(scores, DEFAULT_VIEW, resampled="words")
     return HeadScores(
-        SIGNATURE, {"weight": labels.scores}, {DEFAULT_VIEW: labels}, units=("a",), sentence=(0,)
+        signature=SIGNATURE,
+        scores_by={"weight": scores},
+        labels_by={DEFAULT_VIEW: labels},
+        units=("a",),
+        sentence=(0,),
     )
 
 
@@ -98,18 +131,28 @@ def ranking_of(
     error: float | None = 0.02,
     ranked_by: Sequence[float] | None = None,
 ) -> HeadScores:
-    """Heads of one layer by their scores on one pattern; each difference of two has the same error,
-    or none is known.
+    """Heads of one layer by their scores on one pattern.
 
-    With `ranked_by`, they are ranked by these scores, of other pairs.
+    Each difference of two has the same error, or none is known. With `ranked_by`, heads are ranked
+    by these scores, of other pairs.
     """
-    score = np.array([[[each] for each in scores]])
+    score = np.reshape(scores, (1, -1, 1))
     counts = np.where(np.isnan(score), 0, pairs)
-    residual = None if error is None else error / 2**0.5 * np.eye(len(scores))[:, None, :, None]
-    numbers = 9 * counts, counts, counts.astype(float)
-    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, residual)
-    table = ScoreTable(score, np.full_like(score, 0.1), *rest)
-    by_pairs = Scores((scored,), table, table, np.ones((1, len(scores))), Grid((1, len(scores))))
+    residual = None
+    if error is not None:
+        residual = error / 2**0.5 * np.eye(len(scores))[:, None, :, None]
+    table = ScoreTable(
+        score=score,
+        chance=np.full_like(score, 0.1),
+        se=np.full_like(score, 0.01),
+        n=9 * counts,
+        pairs=counts,
+        effective_pairs=counts.astype(float),
+        share=np.ones_like(score),
+        self_mass=0.75 * score,
+        residual=residual,
+    )
+    by_pairs = equal_scores((scored,), table)
     result = HeadScores(replace(SIGNATURE, pairs_read=pairs), {"weight": by_pairs})
     if ranked_by is None:
         return result
@@ -118,37 +161,40 @@ def ranking_of(
 
 
 def doing(layers: int, heads: int, kinds: int) -> HeadScores:
-    """Heads that do so many things, four patterns first; all labels are unsure, the last head does
-    nothing.
+    """Heads that do so many things, four patterns first.
+
+    All labels are unsure, and the last head does nothing.
     """
-    names, _ = habits_of(special=False)
     patterns = ("next-word", "previous-word", "identical", "bag-of-words")
-    count = layers * heads
-    number = np.arange(count) % kinds
-    above = np.where(number[:, None] == np.arange(len(patterns)), 0.9, 0.0)
-    above[-1] = 0
-    flat = {
-        name: values
-        for name, values in vars(table_of(above.tolist())).items()
-        if values is not None
-    }
+    grid = (layers, heads)
+    number = (np.arange(layers * heads) % kinds).reshape(grid)
+    is_pattern = number[..., None] == np.arange(len(patterns))
+    is_pattern[-1, -1] = False
+    score = np.where(is_pattern, 0.92, 0.2)
+    counts = np.full(score.shape, 5)
     table = ScoreTable(
-        **{name: values.reshape(layers, heads, len(patterns)) for name, values in flat.items()}
+        score=score,
+        chance=np.full(score.shape, 0.2),
+        se=np.full(score.shape, np.nan),
+        n=counts,
+        pairs=counts,
+        effective_pairs=counts.astype(float),
+        share=np.ones(score.shape),
+        self_mass=np.zeros(score.shape),
     )
-    scores = Scores(
-        tuple(map(Scored, patterns)), table, table, np.ones((layers, heads)), Grid((layers, heads))
-    )
+    scores = equal_scores(tuple(map(Scored, patterns)), table)
+    names, _ = habits_of(special=False)
     winner = np.where(number < len(patterns), -1, number - len(patterns))
-    winner[-1] = -1
-    share = np.full((layers, heads, len(names)), 0.456)
-    statements = Habits(
-        names, share, 0 * share, np.full(len(names), 0.123), winner.reshape(layers, heads)
+    winner[-1, -1] = -1
+    habits = Habits(
+        names=names,
+        share=np.full((*grid, len(names)), 0.456),
+        chance=np.zeros((*grid, len(names))),
+        average=np.full(len(names), 0.123),
+        winner=winner,
     )
     labels = Labels(
-        scores,
-        DEFAULT_VIEW,
-        habits=statements,
-        label_stability=np.full((layers, heads), 0.5),
-        units=9,
+        scores, DEFAULT_VIEW, habits=habits, label_stability=np.full(grid, 0.5), units=9
     )
-    return HeadScores(replace(SIGNATURE, pairs_read=9), {"weight": scores}, {DEFAULT_VIEW: labels})
+    signature = replace(SIGNATURE, pairs_read=9)
+    return HeadScores(signature, {"weight": scores}, {DEFAULT_VIEW: labels})

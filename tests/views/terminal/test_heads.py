@@ -30,7 +30,7 @@ def _screen(ranking: HeadScores, width: int = 80) -> str:
 
 def _small(reading: AttentionView | None = None) -> HeadScores:
     labels = labels_of(
-        winners=WINNERS, stays=[1, 0.5, 1, NAN, 0.9], reading=reading or AttentionView()
+        winners=WINNERS, label_stability=[1, 0.5, 1, NAN, 0.9], reading=reading or AttentionView()
     )
     signature = replace(SIGNATURE, by=labels.reading.by, special=labels.reading.special)
     return HeadScores(signature, {signature.by: labels.scores}, {labels.reading: labels})
