@@ -29,7 +29,7 @@ from attnscan.views.palette import PICTURE_WIDTH
 
 if TYPE_CHECKING:
     from attnscan.views.page.page import Page
-    from attnscan.views.pictures import Drawable, Kind
+    from attnscan.views.pictures import Drawable, PictureKind
 
 
 def report(
@@ -107,7 +107,7 @@ def plot(
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
-    kind: Kind | None = None,
+    kind: PictureKind | None = None,
     heads: Heads | None = None,
     lines: bool = False,
     width: float = PICTURE_WIDTH,

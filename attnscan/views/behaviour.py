@@ -1,4 +1,7 @@
-"""What screens, pages and notebooks say alike of what heads do, in plain words, and of what scores are worth."""
+"""What screens, pages and notebooks say alike, in plain words.
+
+It is about what heads do, and what scores are worth.
+"""
 
 from collections.abc import Iterator
 
@@ -15,62 +18,74 @@ from attnscan.views.palette import GROUPS, style_of, words
 NOT_MEASURED = "not measured"
 
 
-def of_attention(grid: Grid) -> str:
-    """Of which attention of an encoder-decoder heads are; nothing of other models."""
+def attention_phrase(grid: Grid) -> str:
+    """` of decoder attention`, for the heads of an encoder-decoder; empty for other models."""
     return f" of {grid.kind.word} attention" if grid.kind.letter else ""
 
 
 def kinds_of(labels: Labels) -> list[tuple[str, HeadKind]]:
-    """The group of each kind that some head has, and the kind; by groups, most heads first, special tokens last.
+    """The group of each kind that some head has, and the kind.
 
-    Where these are keys, heads that look at them most are a kind, whether or not they rest.
+    They are in the order of groups, most heads first, special tokens last. Where these are keys,
+    heads that look at them most are a kind, whether or not they rest.
     """
     order = [*GROUPS, "own"]
-    among = [
-        (style_of(kind.name).group, kind)
-        for kind in labels.kinds.values()
-        if kind.name not in RESTING
-    ]
+    among_words = []
     special = {kind.name: ("rest", kind) for kind in labels.resting}
-    special |= {
-        kind.name: ("special", kind) for kind in labels.kinds.values() if kind.name in RESTING
-    }
-    return sorted(among, key=lambda entry: order.index(entry[0])) + list(special.values())
+    for kind in labels.kinds.values():
+        if kind.name in RESTING:
+            special[kind.name] = ("special", kind)
+        else:
+            among_words.append((style_of(kind.name).group, kind))
+    return sorted(among_words, key=lambda entry: order.index(entry[0])) + list(special.values())
 
 
 def summary(result: HeadScores) -> str:
     """How many heads follow a pattern, have another habit, show none, and rest."""
-    labels, heads = result.labels, len(result.grid)
-    follow, none, resting = (
-        int(which.sum()) for which in (labels.follows, labels.among_words == "", labels.rests)
-    )
+    labels = result.labels
+    heads = len(result.grid)
+    follow = int(labels.follows.sum())
+    none = int((labels.among_words == "").sum())
     text = f"{follow} of {counted(heads, 'head')} {_verb(follow, 'follow')} a pattern, "
     if labels.habits is None:
         text += f"and {none} {_verb(none, 'follow')} none."
     else:
         habit = heads - follow - none
-        by_pairs = f" that {counted(labels.units, 'pair')} could tell from the average head" * (
-            labels.resampled == "pairs"
-        )
-        text += f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none{by_pairs}."
-    if resting:
-        they, their = ("it", "its") if resting == 1 else ("they", "their")
-        carried = f"what {they} {_verb(resting, 'carry')} comes from"
-        half = carried if labels.reading.carried else f"{their} attention is on"
-        places = " or ".join(words(kind.name) for kind in labels.resting)
         text += (
-            f" {counted(resting, 'head rests', 'heads rest')}: more than half of {half} {places}."
+            f"{habit} {_verb(habit, 'have')} another habit, and {none} {_verb(none, 'show')} none"
         )
-    return text
+        if labels.resampled == "pairs":
+            text += f" that {counted(labels.units, 'pair')} could tell from the average head"
+        text += "."
+    return text + _resting(labels)
+
+
+def _resting(labels: Labels) -> str:
+    """How many heads rest, and on what; empty if none does."""
+    resting = int(labels.rests.sum())
+    if not resting:
+        return ""
+    if labels.reading.carried:
+        they = "it" if resting == 1 else "they"
+        half = f"what {they} {_verb(resting, 'carry')} comes from"
+    else:
+        their = "its" if resting == 1 else "their"
+        half = f"{their} attention is on"
+    places = " or ".join(words(kind.name) for kind in labels.resting)
+    heads = counted(resting, "head rests", "heads rest")
+    return f" {heads}: more than half of {half} {places}."
 
 
 def _verb(number: int, plural: str) -> str:
-    return plural if number != 1 else {"have": "has", "carry": "carries"}.get(plural, f"{plural}s")
+    if number != 1:
+        return plural
+    return {"have": "has", "carry": "carries"}.get(plural, f"{plural}s")
 
 
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
-    labels, head = card.ranking.labels, card.head
+    labels = card.ranking.labels
+    head = card.head
     text = statement(labels, head)
     if not labels.among_words[head.place]:
         text += f"; it comes nearest to {_numbers(labels, card.main_kind, head)}"
@@ -82,8 +97,12 @@ def does(card: Card) -> str:
 
 
 def statement(labels: Labels, head: Head) -> str:
-    """What a head does with its numbers; of one that does nothing, by how many pairs that was looked for."""
-    if name := str(labels.among_words[head.place]):
+    """What a head does, with its numbers.
+
+    Of one that does nothing it says by how many pairs that was looked for.
+    """
+    name = str(labels.among_words[head.place])
+    if name:
         return _numbers(labels, name, head)
     if labels.habits is None:
         return "follows no pattern"
@@ -93,18 +112,28 @@ def statement(labels: Labels, head: Head) -> str:
 def _numbers(labels: Labels, name: str, head: Head) -> str:
     share, chance, average, rank = labels.numbers(name, head)
     even = f", even attention {chance:.2f}" if chance else ""
-    ending = (
-        "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    )
-    return f"{words(name)} {share:.2f}, average head {average:.2f}{even}, {rank}{ending} of {len(labels.grid)}"
+    ranked = f"{_ordinal(rank)} of {len(labels.grid)}"
+    return f"{words(name)} {share:.2f}, average head {average:.2f}{even}, {ranked}"
+
+
+def _ordinal(rank: int) -> str:
+    """`1st`, `2nd`, `11th`."""
+    if rank % 100 in (11, 12, 13):
+        return f"{rank}th"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"
 
 
 def how_sure(labels: Labels, head: Head) -> str:
-    """A head's label, and in how many resamples it stays; empty where it has none, or nothing was resampled."""
+    """A head's label, and in how many resamples it stays.
+
+    It is empty where the head has none, or nothing was resampled.
+    """
     label = str(labels.label[head.place])
     if not label or labels.label_stability is None:
         return ""
-    if np.isnan(stays := float(labels.label_stability[head.place])):
+    stays = float(labels.label_stability[head.place])
+    if np.isnan(stays):
         return f"Label {label}: too few {labels.resampled} to tell whether it stays."
     resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {labels.resampled}"
     return f"Label {label}: the same in {100 * stays:.0f} % of {resamples}."
@@ -112,45 +141,58 @@ def how_sure(labels: Labels, head: Head) -> str:
 
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
-    return f"the label changed in more than 5 % of bootstrap resamples of the {labels.resampled}, or they are too few"
+    resamples = f"bootstrap resamples of the {labels.resampled}"
+    return f"the label changed in more than 5 % of {resamples}, or they are too few"
 
 
 def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
-    """What else there is to know of an input: which words are related and, unless a list says so, what has no score."""
+    """What else there is to know of an input.
+
+    It is which words are related and, unless a list says so, what has no score.
+    """
     yield from map(plain, result.notes)
     for pattern in () if listed else result.scores.patterns:
-        if (reason := why_unscored(result, pattern)) and not reason.endswith("switched off"):
+        reason = why_unscored(result, pattern)
+        if reason and not reason.endswith("switched off"):
             yield f"{plain(pattern)}: {reason}"
 
 
 def why_unscored(result: HeadScores, pattern: str) -> str:
-    """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
-    ranked, heads = len(result.order(pattern)), len(result.grid)
+    """Why heads have no score for a pattern, and so no rank: all of them, or some.
+
+    It is empty if every head has a score.
+    """
+    ranked = len(result.order(pattern))
+    heads = len(result.grid)
+    if ranked == heads:
+        return ""
     if ranked:
-        return (
-            "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
-        )
+        return f"no word is eligible for {heads - ranked} of {heads} heads"
     if pattern in result.not_measured:
         return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
     if pattern == "predictive" and result.signature.predictive == "off":
         return "switched off"
-    return f"no word of {'this input' if result.is_one_input else 'these pairs'} is eligible"
+    subject = "this input" if result.is_one_input else "these pairs"
+    return f"no word of {subject} is eligible"
 
 
 def none_does(result: HeadScores, pattern: str, threshold: float) -> str:
-    """That no head follows a pattern, if so, and how near the best one comes; empty if some head does."""
+    """That no head follows a pattern, if so, and how near the best one comes.
+
+    It is empty if some head does.
+    """
     above = result.table.above_chance[..., result.scores.place_of(pattern)]
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
-    best, by = result.grid[np.nanargmax(above)].name, np.nanmax(above)
-    return f"No head follows this pattern. Closest: {best}, {by:.2f} above chance (a label needs {threshold:g} above)."
+    best = result.grid[np.nanargmax(above)].name
+    closest = f"{best}, {np.nanmax(above):.2f} above chance (a label needs {threshold:g} above)"
+    return f"No head follows this pattern. Closest: {closest}."
 
 
 def ranked_by(result: HeadScores) -> str:
     """By which pairs heads are ranked, if not by those of the scores; empty if by the same."""
     if result.ranked_by is None:
         return ""
-    ranking, scored = (
-        int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores)
-    )
-    return f"Heads are ranked by {counted(ranking, 'pair')}; the scores are those of the other {scored:,}."
+    ranking = counted(int(result.ranked_by.every_key.pairs.max()), "pair")
+    scored = int(result.scores.every_key.pairs.max())
+    return f"Heads are ranked by {ranking}; the scores are those of the other {scored:,}."

@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: a terminal's screen and, of one input, the page of `report` in a frame."""
+"""What a notebook shows of a result: a screen and, of one input, the page of `report`."""
 
 from markupsafe import Markup
 from rich.console import Group, RenderableType
@@ -17,12 +17,14 @@ _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 
 
 def heads_html(result: HeadScores) -> str:
-    """What every head does, or the best heads of each pattern; of one input, the page below if attention was kept."""
+    """What every head does, or the best heads of each pattern.
+
+    Of one input, the page stands below if attention was kept.
+    """
     screen: RenderableType
     if result.is_one_input:
-        screen = Group(
-            first_screen(result, _WIDTH), *(Text(note, style="dim") for note in result.notes)
-        )
+        notes = [Text(note, style="dim") for note in result.notes]
+        screen = Group(first_screen(result, _WIDTH), *notes)
     elif result.has_labels:
         screen = first_screen(result, _WIDTH, result.signature.counts)
     else:
@@ -38,16 +40,20 @@ def cards_html(cards: Cards) -> str:
 
 
 def _page(result: HeadScores) -> str:
-    """The page of `report` in a frame of its own, which may run its scripts, save its table, and reach nothing else."""
+    """The page of `report` in a frame of its own.
+
+    The frame may run its scripts, save its table, and reach nothing else.
+    """
     attention = result.attention
-    if (
-        attention is None
-        or len(attention.rows) > MOST_DRAWN
-        or (attention.chosen and attention.chosen.heads)
-    ):
+    if attention is None or len(attention.rows) > MOST_DRAWN:
+        return ""
+    if attention.chosen and attention.chosen.heads:
         return ""
     from attnscan.views.page.page import PageOptions, page
 
     offline_page = page(result, PageOptions(size=_PAGE_SIZE))
-    allowed = 'sandbox="allow-scripts allow-downloads" title="Every head" style="width:100%;height:900px;border:0"'
-    return str(Markup(f'<iframe {allowed} srcdoc="{{}}"></iframe>').format(offline_page.html))
+    frame = Markup(
+        '<iframe sandbox="allow-scripts allow-downloads" title="Every head" '
+        'style="width:100%;height:900px;border:0" srcdoc="{}"></iframe>'
+    )
+    return str(frame.format(offline_page.html))

@@ -1,4 +1,4 @@
-"""What each pattern and habit is called, and looks like, on every screen, page and picture: words, letter, colour."""
+"""What each pattern and habit is called, and looks like, on every screen, page and picture."""
 
 from typing import Any, NamedTuple
 
@@ -19,16 +19,20 @@ GROUPS = {
 
 
 class KindStyle(NamedTuple):
-    """How a pattern or habit is shown: its mark in maps, what words attend to, and its group on screens."""
+    """How a pattern or habit is shown.
+
+    It has its mark in maps, what words attend to, and its group on screens.
+    """
 
     letter: str
     words: str
     group: str
 
 
-_STYLES = {
+_PATTERN_STYLES = {
     pattern.id: KindStyle(pattern.letter, pattern.words, pattern.group) for pattern in ALL_PATTERNS
-} | {
+}
+_STYLES = _PATTERN_STYLES | {
     "next-3": KindStyle("n", "the next 3 words", "ahead"),
     "next-8": KindStyle("m", "the next 8 words", "ahead"),
     "after": KindStyle("a", "words after it", "ahead"),
@@ -51,8 +55,14 @@ _STYLES = {
 COLORS = {name: GROUPS[style.group] for name, style in _STYLES.items() if style.group in GROUPS} | {
     pattern.id: pattern.color for pattern in ALL_PATTERNS
 }
-NO_HABIT_COLOR, OTHER_COLOR, INK, RULE = "#dcdcdc", "#56567f", "#111111", "#d9d9d9"
-"""On paper: of a head without a distinct habit, of a user's own pattern, of text, and of lines to compare with."""
+NO_HABIT_COLOR = "#dcdcdc"
+"""On paper, of a head without a distinct habit."""
+OTHER_COLOR = "#56567f"
+"""On paper, of a user's own pattern."""
+INK = "#111111"
+"""On paper, of text."""
+RULE = "#d9d9d9"
+"""On paper, of lines to compare with."""
 HEAD_COLORS = (
     *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
@@ -65,11 +75,12 @@ SYNTAX_COLORS = {
     "W": "#cc79a7",
     "C": "#e69f00",
     "P": "#6a3d9a",
-} | {
     "D": OTHER_COLOR,
     "·": NO_HABIT_COLOR,
 }
-"""Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
+"""Of what heads follow in a treebank, by its letter.
+
+From heads to dependents the letter is small, the colour pale."""
 RAMP = (
     "#f4f7fa",
     "#cbdaef",
@@ -81,15 +92,27 @@ RAMP = (
     "#0b3968",
     "#0c2240",
 )
-"""From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
+"""From nothing to most, for weights and scores: one hue.
+
+Its lightness falls in equal steps (CIE L* 97 to 13)."""
 RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
 PICTURE_WIDTH = 3.3  # inches, as wide as a journal's column: the width of pictures
 PAPER_SIZE = 7.0  # of text in points: what journals ask for at the least
 PAPER_STYLE: dict[str, Any] = {
-    **dict.fromkeys(("font.size", "axes.titlesize", "figure.titlesize"), PAPER_SIZE),
-    **dict.fromkeys((f"axes.spines.{side}" for side in ("left", "right", "top", "bottom")), False),
-    **dict.fromkeys(("xtick.major.size", "ytick.major.size", "legend.borderpad"), 0),
-    **dict.fromkeys(("axes.labelpad", "axes.titlepad", "xtick.major.pad", "ytick.major.pad"), 2),
+    "font.size": PAPER_SIZE,
+    "axes.titlesize": PAPER_SIZE,
+    "figure.titlesize": PAPER_SIZE,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.spines.bottom": False,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.borderpad": 0,
+    "axes.labelpad": 2,
+    "axes.titlepad": 2,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
     "axes.titlelocation": "left",
     "text.color": INK,
     "text.parse_math": False,  # names stay text
@@ -107,7 +130,10 @@ PAPER_STYLE: dict[str, Any] = {
 
 
 def style_of(name: str) -> KindStyle:
-    """How a pattern or habit is shown; a user's own pattern has its name's first letter, and its name for words."""
+    """How a pattern or habit is shown.
+
+    A user's own pattern has its name's first letter, and its name for words.
+    """
     return _STYLES.get(name) or KindStyle(plain(name)[:1].upper(), plain(name), "own")
 
 
@@ -128,9 +154,8 @@ def paper_color(name: str) -> str:
 
 def on_white(color: str, opacity: float) -> str:
     """What a colour looks like on white paper: `#808080` of black by a half."""
-    return "#" + "".join(
-        f"{round(255 - opacity * (255 - value)):02x}" for value in _channels(color)
-    )
+    mixed = (round(255 - opacity * (255 - value)) for value in _channels(color))
+    return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 def readable_on(color: str) -> str:
@@ -145,11 +170,13 @@ def contrast(color: str, ground: str) -> float:
 
 
 def _luminance(color: str) -> float:
-    shares = (value / 255 for value in _channels(color))
-    linear = [
-        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
-    ]
-    return sum(share * value for share, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    red, green, blue = (_linear(value / 255) for value in _channels(color))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(share: float) -> float:
+    """A channel's part of the light, of its value in [0, 1] in sRGB."""
+    return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
 
 
 def _channels(color: str) -> list[int]:

@@ -1,10 +1,11 @@
-"""What the page's scripts read of a result as JSON: its heads, its table, and the tokens of an input."""
+"""What the page's scripts read of a result as JSON: heads, table, and the tokens of an input."""
 
 import csv
 import io
 import shlex
 from collections import defaultdict
-from itertools import zip_longest
+from collections.abc import Sequence
+from itertools import chain, product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,34 +25,32 @@ from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thum
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
-_MOST_HEADS = (
-    600  # whose statements and shares take 50 kB; of more, a page has better things to hold
-)
+_MOST_HEADS = 600
+"""Whose statements and shares take 50 kB; of more, a page has better things to hold."""
 _NEUTRAL = "#64748b"  # the colour of heads without a habit, and of a user's own pattern
 
 
 def strongest_first(result: HeadScores) -> list[Head]:
     """All heads: the best one of each pattern, then the second ones, and so on.
 
-    By how far a head is above chance, so that patterns with many targets have no advantage. Over pairs, heads with a
-    pattern's label come first: the page opens on the first head.
+    By how far a head is above chance, so that patterns with many targets have no advantage. Over
+    pairs, heads with a pattern's label come first: the page opens on the first head.
     """
-    rankings = [
-        best_first(above_chance) for above_chance in np.moveaxis(result.table.above_chance, -1, 0)
-    ]
-    ranked = [number for rank in zip_longest(*rankings) for number in rank if number is not None]
-    heads = [result.grid[number] for number in dict.fromkeys([*ranked, *range(len(result.grid))])]
-    return (
-        heads
-        if result.is_one_input
-        else sorted(heads, key=lambda head: not result.labels.follows[head.place])
-    )
+    by_pattern = np.moveaxis(result.table.above_chance, -1, 0)
+    ranks = zip_longest(*(best_first(above_chance) for above_chance in by_pattern))
+    ranked = [number for number in chain.from_iterable(ranks) if number is not None]
+    numbers = dict.fromkeys([*ranked, *range(len(result.grid))])
+    heads = [result.grid[number] for number in numbers]
+    if result.is_one_input:
+        return heads
+    return sorted(heads, key=lambda head: not result.labels.follows[head.place])
 
 
 def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> dict[str, Any]:
     """What a page shows of many pairs, or of one of its `inputs`: all but single heads' numbers.
 
-    `texts` in it are packed numbers by their ids. Readings are all that the result has; its own comes last.
+    `texts` in it are packed numbers by their ids. Readings are all that the result has; its own
+    comes last.
     """
     readings = [result.reading]
     if attention is not None:
@@ -79,7 +78,9 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
 
 def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
     """The heads of a model, and what each of them may do."""
-    signature, grid, patterns = result.signature, result.grid, result.scores.patterns
+    signature = result.signature
+    grid = result.grid
+    patterns = result.scores.patterns
     counts = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
     not_measured = dict(result.not_measured)
     if not result.is_one_input and signature.predictive == "off":
@@ -89,6 +90,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         for name in HABITS
         if name not in patterns
     ]
+    none = _kind("", "Nothing tells them from the average head") | {"id": "none"}
     return {
         "title": plain(signature.title),
         "subtitle": signature.counts,
@@ -101,7 +103,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         "patterns": [
             _kind(name, counts.get(name, ""), not_measured.get(name, "")) for name in patterns
         ],
-        "habits": [*habits, _kind("", "Nothing tells them from the average head") | {"id": "none"}],
+        "habits": [*habits, none],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
         "drawn": result.labels.resampled,
         "whyUnsure": why_unsure(result.labels),
@@ -123,7 +125,10 @@ def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
 
 
 def _card_command(signature: Signature) -> str:
-    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call; empty for saved weights."""
+    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call.
+
+    It is empty for saved weights.
+    """
     if signature.read_by == "file":
         return ""
     if signature.model.endswith(IN_MEMORY):
@@ -132,7 +137,7 @@ def _card_command(signature: Signature) -> str:
 
 
 def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
-    """Why a page lacks a reading, the weights of some heads, or queries and keys, by what is lacking."""
+    """Why a page lacks a reading, the weights of some heads, or queries and keys."""
     if attention is None:
         advice = f"this page was made {result.reading}; make one with"
         by = "weight" if result.reading.carried else "carried"
@@ -140,14 +145,15 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
         return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
     reasons = {
         "weights": "the page holds the heads that follow a pattern most, as many as fit",
-        "neurons": "there was no room for this head's queries and keys; --size or --heads brings them",
+        "neurons": "there was no room for this head's queries and keys; "
+        "--size or --heads brings them",
     }
     is_saved = result.signature.read_by == "file"
     if attention.norms is None:
-        reason = "saved weights do not hold what heads carry"
-        reasons["carried"] = (
-            reason if is_saved else "what heads of this architecture carry cannot be computed"
-        )
+        reason = "what heads of this architecture carry cannot be computed"
+        if is_saved:
+            reason = "saved weights do not hold what heads carry"
+        reasons["carried"] = reason
     if attention.query is None:
         holder = "saved weights hold no" if is_saved else "this architecture does not show its"
         reasons["neurons"] = f"{holder} queries and keys"
@@ -155,26 +161,23 @@ def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
 
 
 def _table_of(result: HeadScores) -> dict[str, Any]:
-    """The CSV's cells, with what heads of one input put out or the intervals of many pairs; and what no CSV has."""
-    labels, table, grid, patterns = result.labels, result.table, result.grid, result.scores.patterns
-    frame = pd.DataFrame(
-        {"model": result.signature.model, **labels.columns(result.pattern or patterns)}
-    )
+    """The CSV's cells, and what no CSV has.
+
+    Cells are, too, what heads of one input put out, or the intervals of many pairs.
+    """
+    labels = result.labels
+    table = result.table
+    grid = result.grid
+    patterns = result.scores.patterns
+    cells = labels.columns(result.pattern or patterns)
+    frame = pd.DataFrame({"model": result.signature.model, **cells})
     if result.output is not None:
         frame["output"] = result.output.ravel()
     for p, pattern in enumerate(() if result.is_one_input else patterns):
         for end, bound in zip(("low", "high"), table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()
     columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))
-    heads = grid if len(grid) <= _MOST_HEADS else ()
-    profiles = []
-    if labels.classes is not None:
-        profile = result.profile
-        half = half_width(profile.se, profile.signature.pairs_read)
-        for head in heads:
-            error = dict(zip(profile.classes, half[head.place], strict=True))
-            shares = profile.strongest(head, _LEAST_SHARE)
-            profiles.append([(plain(name), share, error[name]) for name, share in shares])
+    heads = list(grid) if len(grid) <= _MOST_HEADS else []
     return {
         "columns": columns,
         "rows": rows,
@@ -183,33 +186,45 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
         "summary": plain(summary(result)),
         "does": [statement(labels, head) for head in heads],
-        "profiles": profiles,
+        "profiles": _profiles(result, heads) if labels.classes is not None else [],
     }
+
+
+def _profiles(result: HeadScores, heads: Sequence[Head]) -> list[list[tuple[str, float, float]]]:
+    """The classes of keys that each head attends to, with their shares and errors."""
+    profile = result.profile
+    half = half_width(profile.se, profile.signature.pairs_read)
+    profiles = []
+    for head in heads:
+        error = dict(zip(profile.classes, half[head.place], strict=True))
+        shares = profile.strongest(head, _LEAST_SHARE)
+        profiles.append([(plain(name), share, error[name]) for name, share in shares])
+    return profiles
 
 
 def _facts_of_tokens(result: HeadScores, attention: Attention) -> dict[str, Any]:
     """An input's tokens, and the numbers of them that a page may hold."""
-    passage, unit = attention.passage, attention.unit or range(len(attention.tokens))
+    passage = attention.passage
+    unit = attention.unit or range(len(attention.tokens))
     total = sum(sentence != PADDING for sentence in attention.sentence)
     places = defaultdict(list)  # on the page, of each unit's tokens
     for place, token in enumerate(passage):
         places[unit[token]].append(place)
-    part = f"tokens {passage[0]} to {passage[-1]} of {total:,}"
+    size = f"{total} tokens"
+    if len(passage) != total:
+        size = f"tokens {passage[0]} to {passage[-1]} of {total:,}"
+    gold: list[tuple[int, int]] = []
+    for target, source in result.links:
+        gold += product(places[target], places[source])
+    related = [(places[a], places[b]) for a, b in result.related]
     return {
-        "subtitle": f"{total} tokens" if len(passage) == total else part,
+        "subtitle": size,
         "tokens": [token_text(attention.tokens[token]) for token in passage],
         "special": [attention.sentence[token] < 0 for token in passage],
         "segments": [attention.segments[token] for token in passage],
-        "related": [
-            (places[a][-1], places[b][-1]) for a, b in result.related if places[a] and places[b]
-        ],
+        "related": [(a[-1], b[-1]) for a, b in related if a and b],
         "source": len(attention.key_tokens) if attention.source else 0,
-        "gold": [
-            (q, k)
-            for target, source in result.links
-            for q in places[target]
-            for k in places[source]
-        ],
+        "gold": gold,
         "weightSteps": WEIGHT_STEPS[0],
         "neurons": 0 if attention.query is None else attention.query.shape[-1],
         "scaling": attention.scaling,

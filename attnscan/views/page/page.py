@@ -1,12 +1,15 @@
-"""The page of `report` and of `serve`: one HTML file that shows every head, and asks nothing of any network.
+"""The page of `report` and of `serve`: one HTML file that shows every head.
 
-Its scripts read JSON: of each input facts, and packed numbers by their ids. Texts from outside go through the
-template's escaping, or as JSON in which no tag can end; the page's own policy forbids all other scripts.
+It asks nothing of any network.
+
+Its scripts read JSON: of each input facts, and packed numbers by their ids. Texts from outside go
+through the template's escaping, or as JSON in which no tag can end; the page's own policy forbids
+all other scripts.
 """
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
 from functools import cache
@@ -23,7 +26,7 @@ from attnscan.results.attention import Attention, check_drawn
 from attnscan.results.grid import Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Prediction
-from attnscan.results.syntax import Syntax, TreesRead
+from attnscan.results.syntax import ReadTree, Syntax, TreesRead
 from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page import arrays
@@ -33,7 +36,8 @@ SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("dom", "data", "state", "model", "heads", "head", "matrix", "neuron", "table", "tree")
-_NOTES, _AROUND = 600, 40  # bytes of the notes on what did not fit, and around each packed text
+_NOTES = 600  # bytes of the notes on what did not fit
+_AROUND = 40  # bytes around each packed text
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 
 
@@ -44,8 +48,9 @@ class PageOptions:
     heads: Heads | None = None  # whose weights it holds; None for all, or those of them that fit
     neurons: bool = True  # whether it holds queries and keys, too
     size: float | None = None
-    """Bytes that it takes at most, though never less than every head's scores need; None for 2 MB, or for as many as
-    the named heads take."""
+    """Bytes that it takes at most, though never less than every head's scores need.
+
+    None for 2 MB, or for as many as the named heads take."""
 
 
 @dataclass(frozen=True)
@@ -72,53 +77,56 @@ class _Input:
 
 
 def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None = None) -> Page:
-    """Every head on one input or over many pairs, to look at in a browser; of an encoder-decoder, by kind of attention.
+    """Every head on one input or over many pairs, to look at in a browser.
 
-    Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
-    many pairs labels, how sure they are, and scores and shares with errors. It opens on the result's own
+    An encoder-decoder has an input for each kind of attention. Of one input there are scores and
+    thumbnails of all heads, and weights, queries and keys of as many as fit; over many pairs
+    labels, how sure they are, and scores and shares with errors. It opens on the result's own
     reading: attention weights among words, unless something else was asked.
-    Raises: OptionError if a classification's attention was not kept, a ranking has no labels, or heads of many pairs
-    are named; SelectionError for heads that are not there.
+
+    Raises: OptionError if a classification's attention was not kept, a ranking has no labels, or
+    heads of many pairs are named; SelectionError for heads that are not there.
     """
-    results, options = (
-        [result] if isinstance(result, HeadScores) else result,
-        options or PageOptions(),
-    )
-    return _fill([_input_of(scores, options, inputs=len(results)) for scores in results], options)
+    results = [result] if isinstance(result, HeadScores) else result
+    options = options or PageOptions()
+    inputs = [_input_of(scores, options, inputs=len(results)) for scores in results]
+    return _fill(inputs, options)
 
 
 def trees_page(read: TreesRead, options: PageOptions) -> Page:
-    """Every head on some sentences, each with its dependency tree over the head view, and what heads follow in all.
+    """Every head on some sentences, and what heads follow in all of them.
 
-    It holds no queries and keys. Raises: as `page`.
+    Each sentence has its dependency tree over the head view. The page holds no queries and keys.
+    Raises: as `page`.
     """
-    options, order = replace(options, neurons=False), strongest_first(read.sentences[0].result)
-    inputs = [
-        _input_of(tree.result, options, order, inputs=len(read.sentences))
-        for tree in read.sentences
-    ]
-    for tree, page_input in zip(read.sentences, inputs, strict=True):
-        facts, sentence = page_input.facts, tree.sentence
-        facts["key"] = str(tree.number)
-        facts["tree"] = {
-            "text": plain(sentence.text),
-            "words": [token_text(sentence.word(word)) for word in range(len(sentence.words or ()))],
-            "wordOf": tree.owners,
-            "heads": sentence.tags["head"],
-            "relations": [plain(str(relation)) for relation in sentence.tags["deprel"]],
-        }
-        for by in tree.result.scores_by:
-            if by not in facts["whyNot"]:
-                facts["texts"][f"most-{by}"] = arrays.pack(
-                    (tree.most_attended(by) + 1).astype(np.uint16)
-                )
+    options = replace(options, neurons=False)
+    order = strongest_first(read.sentences[0].result)
+    inputs = []
+    for tree in read.sentences:
+        page_input = _input_of(tree.result, options, order, inputs=len(read.sentences))
+        _add_tree(page_input.facts, tree)
+        inputs.append(page_input)
     syntax = read.syntax
+    followed = [_followed(syntax, head) for head in syntax.grid]
     reading = f"{syntax.sentences:,} sentences, {syntax.signature.reading}"
-    return _fill(
-        inputs,
-        options,
-        treebank={"heads": [_followed(syntax, head) for head in syntax.grid], "of": reading},
-    )
+    return _fill(inputs, options, treebank={"heads": followed, "of": reading})
+
+
+def _add_tree(facts: dict[str, Any], tree: ReadTree) -> None:
+    """Add a sentence's tree to its facts, and which word each word attends to most."""
+    sentence = tree.sentence
+    facts["key"] = str(tree.number)
+    facts["tree"] = {
+        "text": plain(sentence.text),
+        "words": [token_text(sentence.word(word)) for word in range(len(sentence.words or ()))],
+        "wordOf": tree.owners,
+        "heads": sentence.tags["head"],
+        "relations": [plain(str(relation)) for relation in sentence.tags["deprel"]],
+    }
+    for by in tree.result.scores_by:
+        if by not in facts["whyNot"]:
+            most_attended = (tree.most_attended(by) + 1).astype(np.uint16)
+            facts["texts"][f"most-{by}"] = arrays.pack(most_attended)
 
 
 def _followed(syntax: Syntax, head: Head) -> str:
@@ -128,7 +136,8 @@ def _followed(syntax: Syntax, head: Head) -> str:
     best = syntax.main_rows[head]
     rule = f"the rule '{syntax.rule[best]}' for {syntax.rule_accuracy[best]:.2f}"
     row = plain(f"{syntax.rows[best].relation} {syntax.rows[best].direction}".replace("->", " → "))
-    return f"{plain(syntax.statements[head])}; {row} right for {syntax.accuracy[(*head.place, best)]:.2f}, {rule}"
+    accuracy = syntax.accuracy[(*head.place, best)]
+    return f"{plain(syntax.statements[head])}; {row} right for {accuracy:.2f}, {rule}"
 
 
 def answer_of(
@@ -136,26 +145,27 @@ def answer_of(
 ) -> dict[str, Any]:
     """What a live page takes in place of its first input, as JSON: all but single heads' numbers.
 
-    `words` are the input's tokens before any was hidden. Raises: OptionError if the attention was not kept.
+    `words` are the input's tokens before any was hidden.
+    Raises: OptionError if the attention was not kept.
     """
-    facts, as_json = (
-        _input_of(result, PageOptions()).facts,
-        [prediction.as_json() for prediction in predictions],
-    )
+    facts = _input_of(result, PageOptions()).facts
     reason = "the server did not send them; reload the page"
-    facts["whyNot"] |= {"weights": reason} | ({"neurons": reason} if facts["neurons"] else {})
+    facts["whyNot"]["weights"] = reason
+    if facts["neurons"]:
+        facts["whyNot"]["neurons"] = reason
     return {
         "id": id,
         "facts": facts,
         "words": [token_text(word) for word in words],
-        "predictions": as_json,
+        "predictions": [prediction.as_json() for prediction in predictions],
     }
 
 
 def live_page(result: HeadScores, live: Mapping[str, Any], kinds: Sequence[str]) -> str:
-    """The page with a server behind it, opened on the first answer, which stands in what it knows to be `live`.
+    """The page with a server behind it.
 
-    The `kinds` are those of an encoder-decoder's attention, if the server has several.
+    It is opened on the first answer, which stands in what it knows to be `live`. The `kinds` are
+    those of an encoder-decoder's attention, if the server has several.
     """
     facts = live["facts"]
     unread = [
@@ -182,13 +192,15 @@ def _input_of(
     *,
     inputs: int = 1,
 ) -> _Input:
-    """Everything of an input but single heads' numbers; `inputs` share a page. Raises: as `page`."""
+    """Everything of an input but single heads' numbers; `inputs` share a page.
+
+    Raises: as `page`.
+    """
     attention = result.kept_attention() if result.is_one_input else None
     if attention is not None:
         if attention.chosen is not None and attention.chosen.heads is not None:
-            raise OptionError(
-                "this result has kept the attention of some heads alone", "give one of `classify`"
-            )
+            reason = "this result has kept the attention of some heads alone"
+            raise OptionError(reason, "give one of `classify`")
         check_drawn(len(attention.rows))
     elif options.heads is not None:
         raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
@@ -200,42 +212,58 @@ def _input_of(
         facts["whyNot"]["weights"] = "the page was made with other heads"
     if not options.neurons and attention is not None and attention.query is not None:
         facts["whyNot"]["neurons"] = "this page was made without queries and keys (--no-neurons)"
-    return _Input(result, facts, attention, order if attention is not None else ())
+    return _Input(
+        result=result,
+        facts=facts,
+        attention=attention,
+        order=order if attention is not None else (),
+    )
 
 
 def _fill(inputs: Sequence[_Input], options: PageOptions, **data: Any) -> Page:
-    """The page of some inputs, opened on the first one, with as many heads' numbers as fit, the best of each first."""
-    size = options.size or (SIZE if options.heads is None else float("inf"))
-    result, facts = inputs[0].result, [page_input.facts for page_input in inputs]
+    """The page of some inputs, opened on the first one.
+
+    It has as many heads' numbers as fit, the best of each input first.
+    """
+    size = options.size
+    if not size:
+        size = SIZE if options.heads is None else float("inf")
+    result = inputs[0].result
+    facts = [page_input.facts for page_input in inputs]
     needed = len(_render(result, facts, **data).encode()) + _NOTES
     room = size - needed
-    by_rank = zip_longest(
-        *([(page_input, head) for head in page_input.order] for page_input in inputs)
-    )
-    heads = [head for rank in by_rank for head in rank if head is not None]
+    heads = list(_by_rank(inputs))
     wants_neurons = options.neurons and any(page_input.facts["neurons"] for page_input, _ in heads)
-    of_weights = room * _WEIGHTS_SHARE if wants_neurons else room
-    weights, steps, taken = _add_finest(arrays.WEIGHT_STEPS, heads, of_weights, arrays.pack_weights)
+    weights_room = room * _WEIGHTS_SHARE if wants_neurons else room
+    weights, steps, taken = _add_finest(
+        arrays.WEIGHT_STEPS, heads, weights_room, arrays.pack_weights
+    )
     with_neurons = heads[:weights] if wants_neurons else []
     neurons, _, _ = _add_finest(
         arrays.NEURON_STEPS, with_neurons, room - taken, arrays.pack_neurons
     )
     for input_facts in facts:
         input_facts["weightSteps"] = steps
-    notes, limit = [], f"of {len(heads):,} heads fit in {size / 1e6:g} MB"
+    notes = []
+    limit = f"of {len(heads):,} heads fit in {size / 1e6:g} MB"
     if weights < len(heads):
-        notes.append(
-            f"the weights of {weights:,} {limit}"
-            + (": the best of each pattern" if weights else "")
-        )
+        which = ": the best of each pattern" if weights else ""
+        notes.append(f"the weights of {weights:,} {limit}{which}")
     if wants_neurons and neurons < weights:
         notes.append(f"the queries and keys of {neurons:,} {limit}")
     if needed > size:
         subject = f"{len(inputs)} inputs" if len(inputs) > 1 else "the scores of all heads"
-        notes.append(
-            f"{subject} do not fit in {size / 1e6:g} MB: the page takes {at_most(needed / 1e6)} MB"
-        )
+        taken_in_all = f"the page takes {at_most(needed / 1e6)} MB"
+        notes.append(f"{subject} do not fit in {size / 1e6:g} MB: {taken_in_all}")
     return Page(_render(result, facts, notes, **data), tuple(notes))
+
+
+def _by_rank(inputs: Sequence[_Input]) -> Iterator[tuple[_Input, Head]]:
+    """The best head of each input, then each one's second, and so on."""
+    for rank in zip_longest(*(page_input.order for page_input in inputs)):
+        for page_input, head in zip(inputs, rank, strict=True):
+            if head is not None:
+                yield page_input, head
 
 
 def _add_finest(
@@ -244,9 +272,10 @@ def _add_finest(
     room: float,
     pack: Callable[..., dict[str, str]],
 ) -> tuple[int, int, int]:
-    """Add heads' numbers in the finest steps in which all fit into `room` bytes, else the first ones in the coarsest.
+    """Add heads' numbers in the finest steps in which all fit into `room` bytes.
 
-    Returns how many heads were added, the steps, and how many bytes they take.
+    If all fit in none, the first ones are added in the coarsest. Returns how many heads were
+    added, the steps, and how many bytes they take.
     """
     for steps in all_steps:
         packed: list[dict[str, str]] = []
@@ -268,37 +297,44 @@ def _add_finest(
 def _render(
     result: HeadScores, inputs: Sequence[Mapping[str, Any]], notes: Sequence[str] = (), **data: Any
 ) -> str:
-    """The page's text, opened on the first of the `inputs`' facts; with `live` data, its scripts may ask their server.
+    """The page's text, opened on the first of the `inputs`' facts.
 
+    With `live` data, its scripts may ask their server.
     Raises: jinja2.UndefinedError if the template lacks something.
     """
     lines = result.notes if result.is_one_input else (summary(result), ranked_by(result))
-    texts = [entry for facts in inputs for entry in facts.get("texts", {}).items()]
-    errors = [float(text.partition(",")[0]) for name, text in texts if name.startswith("neurons-")]
+    signature = asdict(result.signature).items()
+    errors = list(_logit_errors(inputs))
     return _template("live" in data).render(
         data={"live": None, "treebank": None, **data, "inputs": inputs},
         facts=inputs[0],
         of_pairs=not result.is_one_input,
         left_out=notes,
         notes=[plain(line) for line in lines if line],
-        signature={
-            name: plain(str(value))
-            for name, value in asdict(result.signature).items()
-            if value != ()
-        },
+        signature={name: plain(str(value)) for name, value in signature if value != ()},
         threshold=f"{result.labels.threshold:g}",
         weight_error=at_most(0.5 / inputs[0].get("weightSteps", 1) + 0.5 / arrays.SUM_STEPS),
         logit_error=at_most(max(errors)) if errors else "",
     )
 
 
+def _logit_errors(inputs: Sequence[Mapping[str, Any]]) -> Iterator[float]:
+    """The largest error of a logit, of each head with queries and keys."""
+    for facts in inputs:
+        for name, text in facts.get("texts", {}).items():
+            if name.startswith("neurons-"):
+                yield float(text.partition(",")[0])
+
+
 @cache
 def _template(live: bool) -> Template:
-    """The frame, with style and scripts in it; a library for all browsers looks for their global object in `this`."""
+    """The frame, with style and scripts in it.
+
+    A library for all browsers looks for their global object in `this`.
+    """
     library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
-    scripts = [
-        (WEB / f"{name}.js").read_text("utf-8") for name in (*_SCRIPTS, *(("live",) * live), "app")
-    ]
+    names = (*_SCRIPTS, "live", "app") if live else (*_SCRIPTS, "app")
+    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in names]
     script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
     environment = Environment(
         loader=FileSystemLoader(WEB),
@@ -308,9 +344,7 @@ def _template(live: bool) -> Template:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters["sha256"] = lambda text: base64.b64encode(
-        hashlib.sha256(text.encode()).digest()
-    ).decode()
+    environment.filters["sha256"] = _sha256
     web = {
         "live": live,
         "style": Markup((WEB / "style.css").read_text("utf-8")),
@@ -319,10 +353,16 @@ def _template(live: bool) -> Template:
     return environment.get_template("frame.html.j2", globals=web)
 
 
+def _sha256(text: str) -> str:
+    """A text's hash, as the page's policy names it."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 def at_most(error: float) -> str:
     """An error bound in two digits, rounded up.
 
     >>> at_most(0.00005), at_most(0.0121), at_most(0.3), at_most(1), at_most(20), at_most(0)
     ('0.00005', '0.013', '0.3', '1', '20', '0')
     """
-    return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(error))).normalize():f}"
+    two_digits = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(error)))
+    return f"{two_digits.normalize():f}"

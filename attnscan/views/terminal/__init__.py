@@ -1,7 +1,8 @@
 """Screens, one module a result.
 
 parts.py           what all screens share
-heads.py           what every head does, as the first screens of heads and classify say it; the best heads; profile
+heads.py           what every head does, as the first screens of heads and classify say it; the best
+                   heads; profile
 head_weights.py    one head's weights; which words help to predict which
 comparison.py      what sets two models apart; which heads attend alike
 explanation.py  card.py  ablation.py  syntax.py

@@ -39,39 +39,44 @@ _CONCLUDED = 7  # sets: of more, the table alone tells
 
 def ablation_view(ablation: Ablation, width: int) -> RenderableType:
     """A table for each quantity: every set of heads, or of single heads those that matter most."""
-    blocks: list[RenderableType] = [
-        model_line(ablation.signature, f"  {ablation.signature.counts}")
-    ]
+    signature = ablation.signature
+    blocks: list[RenderableType] = [model_line(signature, f"  {signature.counts}")]
     for quantity, effects in ablation.by_quantity.items():
+        shown = len(effects)
         if ablation.alone:
             effects = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss))
-        blocks += [
-            "",
-            *_quantity(quantity, effects, _SHOWN_SINGLE if ablation.alone else len(effects), width),
-        ]
-    return Group(*blocks, "", *(line for note in _notes(ablation) for line in wrapped(note, width)))
+            shown = _SHOWN_SINGLE
+        blocks += ["", *_quantity(quantity, effects, shown, width)]
+    blocks.append("")
+    for note in _notes(ablation):
+        blocks += wrapped(note, width)
+    return Group(*blocks)
 
 
 def _quantity(
     quantity: Quantity, effects: list[Effect], count: int, width: int
 ) -> Iterator[RenderableType]:
-    """A row for each of so many effects, with a bar where its rank says that it costs more and there is room."""
-    intact, n = number(effects[0].intact, 3), effects[0].n
+    """A row for each of so many effects.
+
+    It has a bar where its rank says that it costs more and there is room.
+    """
+    intact = number(effects[0].intact, 3) or "–"
+    n = effects[0].n
     yield Text.assemble(
-        (quantity.name, "bold"), f"  {quantity.unit}  intact {intact or '–'}", (f"  n {n:,}", "dim")
+        (quantity.name, "bold"), f"  {quantity.unit}  intact {intact}", (f"  n {n:,}", "dim")
     )
     if not n:
-        missing = ": no pair has a class in a column 'label' or 'gold_label'" * (
-            quantity.name == "classifier-accuracy"
-        )
+        missing = ""
+        if quantity.name == "classifier-accuracy":
+            missing = ": no pair has a class in a column 'label' or 'gold_label'"
         yield Text(f"nothing to measure it by{missing}", style="dim")
         return
     most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
-    bars = [abs(effect.loss) / most if effect.leads and most else 0.0 for effect in effects]
-    rows = [
-        [*_cells(effect, 3 if most >= 0.1 else 5), (bar, color_of(effect.set.name))]
-        for effect, bar in zip(effects[:count], bars, strict=False)
-    ]
+    digits = 3 if most >= 0.1 else 5
+    rows = []
+    for effect in effects[:count]:
+        bar = abs(effect.loss) / most if effect.leads and most else 0.0
+        rows.append([*_cells(effect, digits), (bar, color_of(effect.set.name))])
     columns = [
         Column("switched off"),
         *(Column(name, ">", drop) for name, drop in _DROP.items()),
@@ -79,9 +84,8 @@ def _quantity(
     ]
     yield table_of(columns, rows, width, apart=2 if width >= _WIDE else 1)
     if count < len(effects):
-        yield Text(
-            f"and {counted(len(effects) - count, 'other head')}; --csv lists all", style="dim"
-        )
+        others = counted(len(effects) - count, "other head")
+        yield Text(f"and {others}; --csv lists all", style="dim")
     for effect in effects if len(effects) <= _CONCLUDED else ():
         if effect.conclusion:
             yield from wrapped(f"{effect.set.name} {effect.conclusion}.", width)
@@ -90,47 +94,45 @@ def _quantity(
 def _cells(effect: Effect, digits: int) -> list[RenderableType]:
     """The set's name, and its numbers with so many decimals; what is not known is blank."""
     off = effect.set
-    cells: list[Any] = [
-        named(off.name) if off.name in COLORS else off.name[:18],
-        str(len(off.heads)),
-    ]
-    cells += [number(value, digits) for value in (effect.ablated, effect.control, effect.spread)]
+    name = named(off.name) if off.name in COLORS else off.name[:18]
+    values = (effect.ablated, effect.control, effect.spread)
+    cells: list[Any] = [name, str(len(off.heads)), *(number(value, digits) for value in values)]
     if not off.controls:
         return [*cells, Text("no others" if off.heads else "no head", "dim"), "", "", ""]
     difference = "" if np.isnan(effect.effect) else f"{effect.effect:+.{digits}f}"
+    rank = f"{effect.rank:.0f}/{len(off.controls) + 1}"
     p = f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001"
-    return [
-        *cells,
-        difference,
-        number(effect.se, digits),
-        f"{effect.rank:.0f}/{len(off.controls) + 1}",
-        p,
-    ]
+    return [*cells, difference, number(effect.se, digits), rank, p]
 
 
 def _notes(ablation: Ablation) -> Iterator[str]:
     """What the columns are, and by which pairs."""
     compared = [effect.set for effect in ablation.effects if effect.set.controls]
-    is_whole = all(len(heads.controls) == heads.possible for heads in compared)
-    controls = (
-        "all possible sets" if is_whole else f"{ablation.draws} distinct sets drawn at random"
-    )
+    controls = f"{ablation.draws} distinct sets drawn at random"
+    if all(len(heads.controls) == heads.possible for heads in compared):
+        controls = "all possible sets"
+    replacement = "its mean" if ablation.replace == "mean" else ablation.replace
     falls = any(quantity.larger_is_better for quantity in ablation.by_quantity)
     yield (
-        f"without: with these heads switched off (their output at {'its ' * (ablation.replace == 'mean')}"
-        f"{ablation.replace}). others: with as many other heads of the same layers, the mean of {controls}; spread: "
-        "their standard deviation. effect: the difference, ± its standard error over pairs and controls."
-        f"{' Of accuracy, less is a loss.' * falls} rank: 1 if no other set costs as much; p = rank / (controls + 1). "
-        f"No bar: p above {SIGNIFICANCE:g}, and another set costs as much."
+        f"without: with these heads switched off (their output at {replacement}). others: with as "
+        f"many other heads of the same layers, the mean of {controls}; spread: their standard "
+        "deviation. effect: the difference, ± its standard error over pairs and controls."
+        f"{' Of accuracy, less is a loss.' if falls else ''} rank: 1 if no other set costs as "
+        f"much; p = rank / (controls + 1). No bar: p above {SIGNIFICANCE:g}, and another set costs "
+        "as much."
     )
-    overlap = any(heads.overlap > 0 for heads in compared)
-    shared = " Where a layer has too few others, the rest is taken from the set itself." * overlap
+    shared = ""
+    if any(heads.overlap > 0 for heads in compared):
+        shared = " Where a layer has too few others, the rest is taken from the set itself."
     if not ablation.choosing_pairs:
         yield f"With --heads, labels are unknown: the others may follow any pattern.{shared}"
         return
-    unasked = ablation.signature.predictive == "off" and ablation.grid.kind is AttentionKind.ONLY
+    unasked = ""
+    if ablation.signature.predictive == "off" and ablation.grid.kind is AttentionKind.ONLY:
+        unasked = " predictive was not measured, and takes no label."
     yield (
-        f"Heads of a pattern: by {ablation.chosen_by}, on {counted(ablation.choosing_pairs, 'pair')}; measured on the "
-        f"other {ablation.measured_pairs:,}. The others leave out heads labelled with another pattern, delimiter "
-        f"excepted.{shared}{' predictive was not measured, and takes no label.' * unasked}"
+        f"Heads of a pattern: by {ablation.chosen_by}, on "
+        f"{counted(ablation.choosing_pairs, 'pair')}; measured on the other "
+        f"{ablation.measured_pairs:,}. The others leave out heads labelled with another pattern, "
+        f"delimiter excepted.{shared}{unasked}"
     )

@@ -23,62 +23,50 @@ def models_view(catalog: Catalog) -> RenderableType:
     for name in ("--model", "family", "heads", "state", "where"):
         grid.add_column(name, overflow="fold")
     for entry in catalog.entries:
-        cells = entry | {"heads": f"{entry['layers'] or '?'} × {entry['heads'] or '?'}"}
-        grid.add_row(
-            *(
-                Text(plain(str(cells[name])))
-                for name in ("model", "family", "heads", "state", "where")
-            )
-        )
+        layers = entry["layers"] or "?"
+        heads = entry["heads"] or "?"
+        cells = entry | {"heads": f"{layers} × {heads}"}
+        shown = (cells[name] for name in ("model", "family", "heads", "state", "where"))
+        grid.add_row(*(Text(plain(str(cell))) for cell in shown))
     silent = "does not answer: only the models above and local directories can run"
     hub = "answers: --model can be any id of it" if catalog.hub else silent
-    return Group(
-        grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}")
-    )
+    default = Text(plain(f"Without --model: {catalog.default}"))
+    return Group(grid, "", default, Text(f"The model hub {hub}"))
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
-    facts, grid = checkpoint.facts, Grid((checkpoint.facts["layers"], checkpoint.facts["heads"]))
+    facts = checkpoint.facts
+    grid = Grid((facts["layers"], facts["heads"]))
     heads = {
         "masked-LM": "masked_lm_head",
         "next-sentence": "next_sentence_head",
         "classifier": "classifier_head",
     }
-    layers = (
-        f", attention in layers {', '.join(map(str, facts['attention_in']))}"
-        if "attention_in" in facts
-        else ""
-    )
+    task_heads = ", ".join(name for name, head in heads.items() if facts[head])
+    layers = ""
+    if "attention_in" in facts:
+        layers = f", attention in layers {', '.join(map(str, facts['attention_in']))}"
+    longest = "no limit known"
+    if facts["longest_input"]:
+        longest = counted(facts["longest_input"], "token")
     lines = {
         "family": f"{facts['family']} ({facts['architecture']})",
         "heads": f"{grid} = {len(grid)}{layers}",
         "read by": _READ_BY[facts["read_by"]],
         "template": facts["template"],
-        "longest input": counted(facts["longest_input"], "token")
-        if facts["longest_input"]
-        else "no limit known",
+        "longest input": longest,
         "segment ids": "used" if facts["segment_ids"] else "none",
         "mask token": facts["mask_token"] or "none",
-        "task heads": ", ".join(name for name, head in heads.items() if facts[head])
-        or "none trained",
+        "task heads": task_heads or "none trained",
     }
-    blocks: list[RenderableType] = [
-        Text(plain(checkpoint.model), style="bold"),
-        "",
-        _pairs(lines),
-        "",
-    ]
-    blocks += [
-        Text("patterns that can be scored", style="bold"),
-        _pairs(answers(checkpoint.patterns)),
-        "",
-    ]
-    return Group(
-        *blocks,
-        Text("measures of attnscan ablate", style="bold"),
-        _pairs(answers(checkpoint.measures)),
-    )
+    blocks: list[RenderableType] = [Text(plain(checkpoint.model), style="bold"), ""]
+    blocks += [_pairs(lines), ""]
+    blocks += [Text("patterns that can be scored", style="bold")]
+    blocks += [_pairs(answers(checkpoint.patterns)), ""]
+    blocks += [Text("measures of attnscan ablate", style="bold")]
+    blocks += [_pairs(answers(checkpoint.measures))]
+    return Group(*blocks)
 
 
 def _pairs(rows: dict[str, str]) -> Table:

@@ -1,6 +1,9 @@
-"""The screens of `compare`, what sets two models apart, and of `similar`, which heads attend alike."""
+"""The screens of `compare`, what sets two models apart, and `similar`, which heads attend alike."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +13,8 @@ from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.grid import Heads
+from attnscan.results.lazy import pd
+from attnscan.results.scores import Labels
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter
@@ -36,77 +41,76 @@ def comparison_view(
 ) -> RenderableType:
     """A row for each pattern, and the heads that follow another one than before.
 
-    With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
+    With `heads` or `top`, the differences of those heads, or the greatest of each pattern, have
+    lines of their own.
     """
-    rows, grid = comparison.differences, comparison.grid
-    matching = (
-        "heads of one place"
-        if comparison.match == "place"
-        else "each head of A and the most similar one of B"
-    )
-    survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
-    below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
-    smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
-    pairs = int(comparison.model_labels[0].scores.every_key.pairs.max())
-    blocks: list[RenderableType] = [
-        Text("A ", style="dim").append_text(model_line(comparison.signatures[0])),
-        Text("B ", style="dim").append_text(model_line(comparison.signatures[1])),
-        Text(f"{counted(pairs, 'pair')}, {counted(len(grid), 'head')}: {matching}"),
-        "",
-        Text.assemble((survive, "bold"), smaller),
-        "",
-        _table(comparison, patterns, width),
-        "",
-    ]
+    blocks: list[RenderableType] = [*_compared(comparison), ""]
+    blocks += [_table(comparison, patterns, width), ""]
     if heads is not None or top is not None:
         title = Text("Head by head; bold: the difference survives", style="bold")
         blocks += [title, _differences(comparison, patterns, heads, top)]
     else:
         blocks += _changed(comparison, width)
     if comparison.match == "nearest":
-        unmoved = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
-        alike = f"{unmoved} of {len(grid)} heads are most like the head of their own place in"
-        median = f"median divergence from the most similar head {np.median(comparison.divergence):.3f} nats."
-        blocks += [
-            "",
-            *wrapped(f"{alike} {plain(comparison.signatures[1].model)}; {median}", width, style=""),
-        ]
+        blocks += ["", *wrapped(_most_similar(comparison), width, style="")]
     note = (
-        "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, of "
-        f"{comparison.least:g} or more that are beyond chance among those of all heads and patterns, by t-tests that "
-        f"are paired and clustered by pair, at a false discovery rate of {100 * FALSE_DISCOVERIES:g} %. "
-        f"rises, falls: the greatest of these. {_UNSURE}"
+        "rank: Spearman's correlation of the two models' scores over heads. survive: the "
+        f"differences, B minus A, of {comparison.least:g} or more that are beyond chance among "
+        "those of all heads and patterns, by t-tests that are paired and clustered by pair, at a "
+        f"false discovery rate of {100 * FALSE_DISCOVERIES:g} %. rises, falls: the greatest of "
+        f"these. {_UNSURE}"
     )
-    by_tokens = bool({"identical", "cross-sentence"} & set(patterns))
-    tokens = f"identical, cross-sentence: {comparison.alike}" * by_tokens
-    return Group(*blocks, "", *wrapped(note, width), *wrapped(tokens, width))
+    blocks += ["", *wrapped(note, width)]
+    if {"identical", "cross-sentence"} & set(patterns):
+        blocks += wrapped(f"identical, cross-sentence: {comparison.alike}", width)
+    return Group(*blocks)
+
+
+def _compared(comparison: Comparison) -> Iterator[Text]:
+    """The two models, what was compared, and how many differences survive."""
+    for letter_of_model, signature in zip("AB", comparison.signatures, strict=True):
+        yield Text(f"{letter_of_model} ", style="dim").append_text(model_line(signature))
+    pairs = int(comparison.model_labels[0].scores.every_key.pairs.max())
+    matching = "each head of A and the most similar one of B"
+    if comparison.match == "place":
+        matching = "heads of one place"
+    yield Text(f"{counted(pairs, 'pair')}, {counted(len(comparison.grid), 'head')}: {matching}")
+    yield Text()
+    rows = comparison.differences
+    survive = f"{rows['survives'].sum():,} of {counted(rows['p'].count(), 'difference')} survive"
+    below = int((rows["fdr"] <= FALSE_DISCOVERIES).sum() - rows["survives"].sum())
+    smaller = f"; {below:,} beyond chance are smaller than {comparison.least:g}"
+    yield Text.assemble((survive, "bold"), smaller)
+
+
+def _most_similar(comparison: Comparison) -> str:
+    """How many heads are most like the head of their own place, and how alike these are."""
+    grid = comparison.grid
+    unmoved = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
+    model = plain(comparison.signatures[1].model)
+    return (
+        f"{unmoved} of {len(grid)} heads are most like the head of their own place in {model}; "
+        "median divergence from the most similar head "
+        f"{np.median(comparison.divergence):.3f} nats."
+    )
 
 
 def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table:
     """A row for each pattern; heads are counted as `heads` does."""
-    of_models = [
-        {kind.name: len(kind.heads) for _, kind in kinds_of(labels)}
-        for labels in comparison.model_labels
-    ]
+    heads_by_model = [_count_by_kind(labels) for labels in comparison.model_labels]
     cells = []
     for pattern in patterns:
         rows = comparison.of(pattern)
         surviving = rows["difference"].where(rows["survives"], 0)
-        rises, falls = (
-            f"{comparison.grid[at].name} {surviving[at]:+.3f}"
-            for at in (surviving.argmax(), surviving.argmin())
-        )
-        counts = [heads.get(pattern, 0) for heads in of_models]
-        extremes = rises if surviving.max() > 0 else "–", falls if surviving.min() < 0 else "–"
-        cells.append(
-            [
-                named(pattern),
-                *counts,
-                comparison.correlation(pattern),
-                rows["survives"].sum(),
-                *extremes,
-            ]
-        )
+        rises = falls = "–"
+        if surviving.max() > 0:
+            rises = _at(comparison, surviving, int(surviving.argmax()))
+        if surviving.min() < 0:
+            falls = _at(comparison, surviving, int(surviving.argmin()))
+        counts = [heads.get(pattern, 0) for heads in heads_by_model]
+        correlation = comparison.correlation(pattern)
+        survive = rows["survives"].sum()
+        cells.append([named(pattern), *counts, correlation, survive, rises, falls])
     columns = [
         Column("pattern"),
         Column("heads A", ">", 2),
@@ -115,6 +119,16 @@ def _table(comparison: Comparison, patterns: Sequence[str], width: int) -> Table
     ]
     columns += [Column("survive", ">"), Column("rises most"), Column("falls most", drop=1)]
     return table_of(columns, cells, width)
+
+
+def _count_by_kind(labels: Labels) -> dict[str, int]:
+    """How many heads each pattern and habit has."""
+    return {kind.name: len(kind.heads) for _, kind in kinds_of(labels)}
+
+
+def _at(comparison: Comparison, differences: pd.Series[float], place: int) -> str:
+    """A head and its difference."""
+    return f"{comparison.grid[place].name} {differences[place]:+.3f}"
 
 
 def _differences(
@@ -127,16 +141,8 @@ def _differences(
             written = "" if np.isnan(row["difference"]) else f"{row['difference']:+.3f}"
             difference = Text(written, "bold" if row["survives"] else "")
             name = comparison.grid[cast(int, number)].name
-            cells.append(
-                [
-                    "" if i else named(pattern),
-                    name,
-                    row["score_a"],
-                    row["score_b"],
-                    difference,
-                    row["se"],
-                ]
-            )
+            title = "" if i else named(pattern)
+            cells.append([title, name, row["score_a"], row["score_b"], difference, row["se"]])
     columns = [
         Column("pattern"),
         Column("head"),
@@ -149,74 +155,75 @@ def _differences(
 
 def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
     """The heads with another label than before, by both labels."""
-    (a, b), matched = comparison.model_labels, comparison.matched
+    a, b = comparison.model_labels
+    matched = comparison.matched
     unsure = a.unsure | b.unsure[matched[..., 0], matched[..., 1]]
-    moved = [head for heads in comparison.changed.values() for head in heads]
-    of_these = (
-        f", {sum(not unsure[head.place] for head in moved)} of them without a ?" if moved else ""
-    )
-    yield Text(
-        f"{len(moved)} of {counted(len(comparison.grid), 'head')} changed their label{of_these}",
-        style="bold",
-    )
+    moved = list(chain.from_iterable(comparison.changed.values()))
+    sure = ""
+    if moved:
+        sure = f", {sum(not unsure[head.place] for head in moved)} of them without a ?"
+    heads_in_all = counted(len(comparison.grid), "head")
+    yield Text(f"{len(moved)} of {heads_in_all} changed their label{sure}", style="bold")
     for (before, after), heads in comparison.changed.items():
-        title = (
-            Text(letter(before), color_of(before))
-            .append(" → ", "dim")
-            .append(letter(after), color_of(after))
-        )
+        title = Text(letter(before), color_of(before)).append(" → ", "dim")
+        title.append(letter(after), color_of(after))
+        blank = Text(" " * title.cell_len)
         entries = [Text(head.name + "?" * bool(unsure[head.place])) for head in heads]
         for i, line in enumerate(flowed(entries, width - 9)):
-            yield (
-                Text("  ")
-                .append_text(Text(" " * title.cell_len) if i else title)
-                .append("  ")
-                .append_text(line)
-            )
+            beginning = Text("  ").append_text(blank if i else title)
+            yield beginning.append("  ").append_text(line)
 
 
 def similarity_view(
     similarity: Similarity, width: int, heads: Heads | None, nearest: int
 ) -> RenderableType:
     """Groups and the closest pairs of heads, or the nearest of the heads that are named."""
-    blocks: list[RenderableType] = [
-        model_line(similarity.signature, f"  {similarity.signature.counts}"),
-        "",
-    ]
-    grid, labels, names = similarity.grid, similarity.labels, list[Text]()
-    for head in grid:
-        label, doubt = str(labels.label[head.place]), "?" * bool(labels.unsure[head.place])
-        names.append(Text(f"{head.name} ").append(letter(label) + doubt, style=color_of(label)))
+    signature = similarity.signature
+    blocks: list[RenderableType] = [model_line(signature, f"  {signature.counts}"), ""]
+    names = _names(similarity)
     if heads is None:
-        pairs, groups = (
-            similarity.closest(_CLOSEST),
-            [group for group in similarity.groups if len(group) > 1],
-        )
-        ungrouped = counted(len(grid) - sum(map(len, groups)), "head")
-        title = (
-            f"{counted(len(groups), 'group')} within {similarity.within:g} nats, {ungrouped} alone"
-        )
-        blocks.append(Text(title, style="bold"))
-        for place, group in enumerate(groups, 1):
-            for i, line in enumerate(flowed([names[head] for head in group], width - 5)):
-                blocks.append(Text(f"{'' if i else place:>3}  ", style="dim").append_text(line))
+        pairs = similarity.closest(_CLOSEST)
+        blocks += _groups(similarity, names, width)
         blocks += ["", Text("The closest two", style="bold")]
     else:
-        chosen = map(grid.index, grid.select(heads))
-        pairs = [
-            (head, neighbour) for head in chosen for neighbour in similarity.nearest(head, nearest)
-        ]
-    columns = (
+        pairs = []
+        for head in map(similarity.grid.index, similarity.grid.select(heads)):
+            pairs += [(head, neighbour) for neighbour in similarity.nearest(head, nearest)]
+    columns = [
         Column("head"),
         Column("nearest"),
         Column("divergence", ">.3f"),
         Column("± se", ">.3f"),
-    )
-    rows = [
-        [names[a], names[b], similarity.divergence[a, b], similarity.se[a, b]] for a, b in pairs
     ]
+    rows = []
+    for a, b in pairs:
+        rows.append([names[a], names[b], similarity.divergence[a, b], similarity.se[a, b]])
     note = (
-        f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
-        f"{counted(similarity.queries, 'query', 'queries')}. {_UNSURE}"
+        "divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in "
+        f"common), over {counted(similarity.queries, 'query', 'queries')}. {_UNSURE}"
     )
-    return Group(*blocks, table_of(columns, rows, 80), "", *wrapped(note, width))
+    blocks += [table_of(columns, rows, 80), "", *wrapped(note, width)]
+    return Group(*blocks)
+
+
+def _names(similarity: Similarity) -> list[Text]:
+    """Every head's name, with its label's letter."""
+    labels = similarity.labels
+    names = []
+    for head in similarity.grid:
+        label = str(labels.label[head.place])
+        doubt = "?" if labels.unsure[head.place] else ""
+        names.append(Text(f"{head.name} ").append(letter(label) + doubt, style=color_of(label)))
+    return names
+
+
+def _groups(similarity: Similarity, names: Sequence[Text], width: int) -> Iterator[Text]:
+    """The groups of two heads or more, each on lines of its own."""
+    groups = [group for group in similarity.groups if len(group) > 1]
+    alone = counted(len(similarity.grid) - sum(map(len, groups)), "head")
+    title = f"{counted(len(groups), 'group')} within {similarity.within:g} nats, {alone} alone"
+    yield Text(title, style="bold")
+    for place, group in enumerate(groups, 1):
+        for i, line in enumerate(flowed([names[head] for head in group], width - 5)):
+            margin = "" if i else place
+            yield Text(f"{margin:>3}  ", style="dim").append_text(line)

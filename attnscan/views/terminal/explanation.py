@@ -1,4 +1,4 @@
-"""The screens of `explain`: one head and its causes, one query's keys and neurons, and many heads in a list."""
+"""The screens of `explain`: one head and its causes, one query's keys and neurons, many heads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.explanation import CAUSES, NEURONS, SHUFFLED, SHUFFLES, Explanations, sign
@@ -17,15 +18,30 @@ from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
 
-_SHOWN_KEYS, _SHOWN_NEURONS = 12, 4
-_SIGNS = "≈: rotated bases give the same, so it says nothing of the model's own neurons. <, >: they give more, or less."
-_MANY = f"(In brackets): the nearest pattern, without a label. neurons, stable, signs: in the own basis. {_SIGNS}"
-_SHUFFLED = f"Positions: the mean of {SHUFFLES} shuffles of words; special tokens keep theirs. ±: one standard error."
+_SHOWN_KEYS = 12
+_SHOWN_NEURONS = 4
+_SIGNS = (
+    "≈: rotated bases give the same, so it says nothing of the model's own neurons. <, >: they "
+    "give more, or less."
+)
+_MANY = (
+    "(In brackets): the nearest pattern, without a label. neurons, stable, signs: in the own "
+    f"basis. {_SIGNS}"
+)
+_SHUFFLED = (
+    f"Positions: the mean of {SHUFFLES} shuffles of words; special tokens keep theirs. ±: one "
+    "standard error."
+)
 
 
 def explanation_view(explanations: Explanations, width: int) -> RenderableType:
-    """One head in full, what it comes to first; several as a list; if a token was asked about, what they make of it."""
-    signature, heads, query = explanations.signature, explanations.heads, explanations.query
+    """One head in full, what it comes to first; several as a list.
+
+    If a token was asked about, what they make of it.
+    """
+    signature = explanations.signature
+    heads = explanations.heads
+    query = explanations.query
     counts = f"  {signature.pairs_read:,} pairs" if signature.pairs_read > 1 else ""
     blocks: list[RenderableType] = [model_line(signature, counts), ""]
     if len(heads) == 1:
@@ -38,65 +54,75 @@ def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     elif query is None:
         blocks += _many(explanations, width)
     missing = explanations.not_available
-    notes = [
-        f"{name.replace('_', ' ')}: {NOT_MEASURED}: {reason}" for name, reason in missing.items()
-    ]
-    shuffled = [] if SHUFFLED in missing else wrapped(_SHUFFLED, width)
-    return Group(*blocks, *shuffled, *(Text(plain(note), style="dim") for note in notes))
+    if SHUFFLED not in missing:
+        blocks += wrapped(_SHUFFLED, width)
+    for name, reason in missing.items():
+        note = f"{name.replace('_', ' ')}: {NOT_MEASURED}: {reason}"
+        blocks.append(Text(plain(note), style="dim"))
+    return Group(*blocks)
 
 
 def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
-    """One head's neurons, and its score beside chance and with each thing changed; bars are what is above chance."""
-    (head,), labels = explanations.heads, explanations.labels
+    """One head's neurons, and its score beside chance and with each thing changed.
+
+    Bars are what is above chance.
+    """
+    (head,) = explanations.heads
     row = explanations[head]
-    label = named(row["label"], unsure=bool(labels.unsure[head.place]))
+    label = named(row["label"], unsure=bool(explanations.labels.unsure[head.place]))
     yield Text.assemble(
         (f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"])
     )
-    rows: list[list[Any]] = []
-    for name in NEURONS:
-        columns = name, f"{name}_rotated", f"{name}_rotated_sd"
-        value, mean, sd = (number(row[column], 2 + (name != NEURONS[0])) for column in columns)
-        between = sign(row, name)
-        rows.append(
-            [
-                name.replace("_", " "),
-                value or NOT_MEASURED,
-                f"{between} {mean} ± {sd}" if between else "",
-            ]
-        )
-    yield table_of(
-        [Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)], rows, width
-    )
+    yield _neurons(row, width)
     yield from wrapped(
         f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width
     )
     yield ""
-    scores = {"unchanged": (row["score"], row["se"]), "chance": (row["chance"], np.nan)}
+    yield _causes(row, width)
+
+
+def _neurons(row: pd.Series[Any], width: int) -> Table:
+    """How few neurons make a head's weights, in the model's own basis and in rotated ones."""
+    rows: list[list[Any]] = []
+    for name in NEURONS:
+        decimals = 2 if name == NEURONS[0] else 3
+        value = number(row[name], decimals)
+        mean = number(row[f"{name}_rotated"], decimals)
+        sd = number(row[f"{name}_rotated_sd"], decimals)
+        between = sign(row, name)
+        rotated = f"{between} {mean} ± {sd}" if between else ""
+        rows.append([name.replace("_", " "), value or NOT_MEASURED, rotated])
+    columns = [Column(""), Column("own basis", ">"), Column("rotated bases", "", 1)]
+    return table_of(columns, rows, width)
+
+
+def _causes(row: pd.Series[Any], width: int) -> Table:
+    """A head's score as it is, by chance, and with each thing changed."""
+    chance = row["chance"]
+    scores = {"unchanged": (row["score"], row["se"]), "chance": (chance, np.nan)}
     scores |= {name.replace("_", " "): (row[name], row[f"{name}_se"]) for name in CAUSES}
     rows = []
     for name, (score, se) in scores.items():
         error = "" if np.isnan(se) else f" ± {se:.3f}"
-        sure = (
-            score > row["chance"] and not score - row["chance"] <= 2 * se
-        )  # a bar that is not would look like a find
-        above = (score - row["chance"]) / (1 - row["chance"]) if sure else 0.0
-        rows.append(
-            [name, (number(score, 3) or NOT_MEASURED) + error, (above, COLORS["next-word"])]
-        )
-    yield table_of([Column(""), Column("score"), Column("above chance", "bar")], rows, width)
+        # a bar of what may be chance would look like a find
+        is_sure = score > chance and not score - chance <= 2 * se
+        above = (score - chance) / (1 - chance) if is_sure else 0.0
+        text = (number(score, 3) or NOT_MEASURED) + error
+        rows.append([name, text, (above, COLORS["next-word"])])
+    return table_of([Column(""), Column("score"), Column("above chance", "bar")], rows, width)
 
 
 def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
-    """A row a head: own and rotated values side by side, and what stands between them says how they compare."""
+    """A row a head: own and rotated values side by side, and between them how they compare."""
     rows = []
     for head in explanations.heads:
-        row, unsure = explanations[head], bool(explanations.labels.unsure[head.place])
-        mark = named(row["pattern"], unsure=unsure)
+        row = explanations[head]
+        mark = named(row["pattern"], unsure=bool(explanations.labels.unsure[head.place]))
         if row["label"] != row["pattern"]:
             mark = Text(f"({plain(row['pattern'])})", style="dim")
         shuffled, *segments = (number(row[name]) for name in CAUSES)
-        if not np.isnan(se := row[f"{SHUFFLED}_se"]):
+        se = row[f"{SHUFFLED}_se"]
+        if not np.isnan(se):
             shuffled += f"±{se:.2f}".replace("±0", "±")
         neurons = (_beside(row, name) for name in NEURONS)
         rows.append([head.name, mark, number(row["score"]), *neurons, shuffled, *segments])
@@ -119,12 +145,19 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
 
 
 def _beside(row: pd.Series[Any], measure: str) -> str:
-    """The own value and that of rotated bases: `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN."""
-    values = row[measure], row[f"{measure}_rotated"]
-    texts = (
-        f"{value:.1f}" if max(values) > 1 else f"{value:.2f}".removeprefix("0") for value in values
-    )
-    return between.join(texts) if (between := sign(row, measure)) else ""
+    """The own value and that of rotated bases.
+
+    It is `11.4<13.2`, and below 1 `.09≈.21`; nothing for NaN.
+    """
+    between = sign(row, measure)
+    if not between:
+        return ""
+    values = (row[measure], row[f"{measure}_rotated"])
+    if max(values) > 1:
+        texts = [f"{value:.1f}" for value in values]
+    else:
+        texts = [f"{value:.2f}".removeprefix("0") for value in values]
+    return between.join(texts)
 
 
 def _keys(
@@ -135,11 +168,11 @@ def _keys(
     first = frame.iloc[0]
     title = f"{head.name}  {plain(first['query_token']).strip()}"
     yield Text.assemble((title, "bold"), (f"  token {first['query']}", "dim"))
-    rows, products = [], frame.filter(like="neuron_").to_numpy()
+    rows = []
+    products = frame.filter(like="neuron_").to_numpy()
     for key, added in zip(frame[:_SHOWN_KEYS].to_dict("records"), products, strict=False):
-        token = Text.assemble(
-            (f"{key['key']:>3} ", "dim"), plain(key["key_token"]).strip()[:14] or "␣"
-        )
+        name = plain(key["key_token"]).strip()[:14] or "␣"
+        token = Text.assemble((f"{key['key']:>3} ", "dim"), name)
         most = np.argsort(-np.abs(added), kind="stable")[:_SHOWN_NEURONS]
         neurons = "  ".join(f"{neuron:>3} {added[neuron]:+.1f}" for neuron in most)
         rows.append([token, key["weight"], key.get("logit"), neurons])
@@ -151,6 +184,5 @@ def _keys(
     )
     yield table_of(columns, rows, width)
     if len(frame) > _SHOWN_KEYS:
-        yield Text(
-            f"and {counted(len(frame) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim"
-        )
+        weaker = counted(len(frame) - _SHOWN_KEYS, "weaker key")
+        yield Text(f"and {weaker}; --csv lists all", style="dim")

@@ -1,6 +1,10 @@
-"""The screens of `heads`, `classify` and `profile`: kinds of heads with a map, the best heads, where attention goes."""
+"""The screens of `heads`, `classify` and `profile`.
 
-from collections.abc import Iterator, Sequence
+They show kinds of heads with a map, the best heads, and where attention goes.
+"""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,12 @@ from rich.text import Text
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.label_rules import THRESHOLD
-from attnscan.results.scores import SPECIAL_CLASSES, Labels
+from attnscan.results.scores import SPECIAL_CLASSES, HeadKind, Labels
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import (
+    attention_phrase,
     kinds_of,
     none_does,
-    of_attention,
     ranked_by,
     summary,
     why_unscored,
@@ -34,11 +38,9 @@ from attnscan.views.terminal.parts import (
 )
 
 _LEAST_BESIDE = 66  # columns that kinds need if the map is to stand beside them
-_GROUP, _NUMBERS, _STRONGEST = (
-    11,
-    15,
-    30,
-)  # columns of a group's name, of two numbers, of the strongest heads at most
+_GROUP = 11  # columns of a group's name
+_NUMBERS = 15  # of two numbers
+_STRONGEST = 30  # of the strongest heads, at most
 _RULER = 4  # columns of layer numbers on the map
 _SHORT = {
     "cross-sentence": "… in the other sentence",
@@ -46,34 +48,38 @@ _SHORT = {
 }  # behind their group's name
 _LINES_EACH = 2  # of the screen for a sentence, at most
 _WORTH = (
-    "lead: how far above the next head; ≈: no further than its 95 % interval. above, bars: 0 at chance, 1 at perfect; "
-    "no bar: the score's interval reaches chance."
+    "lead: how far above the next head; ≈: no further than its 95 % interval. above, bars: 0 at "
+    "chance, 1 at perfect; no bar: the score's interval reaches chance."
 )
 _LEAST_SHARE = 0.05  # of a head's attention that a line names
 _BAR = 20  # columns of a share of 1
 _CLASSES = (
-    "Shares are of a word's attention, on average over words. Every key is of one class, the first that fits: "
-    "next and previous are neighbours, next-2-3 the words two and three places ahead, later and earlier the words "
-    "beyond eight places, elsewhere the rest of {}. Shares of words sum to 1{}; start, middle and end are shares of "
-    "all attention on special tokens."
+    "Shares are of a word's attention, on average over words. Every key is of one class, the first "
+    "that fits: next and previous are neighbours, next-2-3 the words two and three places ahead, "
+    "later and earlier the words beyond eight places, elsewhere the rest of {}. Shares of words "
+    "sum to 1{}; start, middle and end are shares of all attention on special tokens."
 )
 
 
 def title_of(result: HeadScores, about: str = "") -> Text:
-    """A screen's first line: what was read, the model, its heads and, if it is not the usual one, the reading."""
-    signature, grid, reading = result.signature, result.grid, result.reading
-    cut = signature.counts.partition(", ")[2] if about else ""
-    unusual = (
-        "by what heads carry" * reading.carried,
-        "special tokens in" * (not reading.words_only),
-    )
-    ending = "".join(f" · {part}" for part in (cut, *unusual) if part)
+    """A screen's first line: what was read, the model, and its heads.
+
+    It says the reading, too, if that is not the usual one.
+    """
+    signature = result.signature
+    grid = result.grid
     name = signature.model if signature.model == "bundled" else signature.title
-    return Text.assemble(
-        f"{plain(about)} · " if about else "",
-        (plain(name), "bold"),
-        f", {grid.shape[0]} layers × {grid.shape[1]} heads{of_attention(grid)}{ending}",
-    )
+    layers, heads = grid.shape
+    parts = [f", {layers} layers × {heads} heads{attention_phrase(grid)}"]
+    cut = signature.counts.partition(", ")[2]
+    if about and cut:
+        parts.append(cut)
+    if result.reading.carried:
+        parts.append("by what heads carry")
+    if not result.reading.words_only:
+        parts.append("special tokens in")
+    title = Text(f"{plain(about)} · " if about else "")
+    return title.append(plain(name), "bold").append(" · ".join(parts))
 
 
 def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableType:
@@ -81,95 +87,115 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
 
     Raises: OptionError if the result has no labels.
     """
-    labels, title = result.labels, title_of(result, about)
+    labels = result.labels
+    title = title_of(result, about)
     above: list[RenderableType] = [title, *_tokens(result, width)]
     if not result.is_one_input:
         above = [*wrapped(title.plain, width, style=""), *wrapped(ranked_by(result), width)]
     above += ["", *wrapped(summary(result), width, style=""), ""]
     head_map = list(_map(labels, width))
-    legend = [
-        "layers down, heads across",
-        f"- {'no distinct habit' if labels.habits else 'none'}",
-    ]
-    legend += ["grey: rests"] * bool(labels.rests.any()) + ["? not sure"] * bool(
-        labels.unsure.any()
-    )
-    below = list(wrapped(" · ".join(legend), width))
-    height = (
-        24 + -(-4 * labels.grid.shape[0] // 3) - 2 * result.is_one_input
-    )  # which has a note or two below
-    lines, room = (
-        height - len(above) - len(below),
-        width - max(line.cell_len for line in head_map) - 3,
-    )
+    below = list(wrapped(" · ".join(_legend(labels)), width))
+    height = 24 + math.ceil(4 * labels.grid.shape[0] / 3)
+    if result.is_one_input:
+        height -= 2  # for a note or two below
+    lines = height - len(above) - len(below)
+    room = width - max(line.cell_len for line in head_map) - 3
     if room < _LEAST_BESIDE:
-        return Group(
-            *above, *_kinds(labels, width, lines - len(head_map) - 1), "", *head_map, *below
-        )
+        kinds = list(_kinds(labels, width, lines - len(head_map) - 1))
+        return Group(*above, *kinds, "", *head_map, *below)
     columns = Table.grid(padding=(0, 3, 0, 0))
     columns.add_row(Group(*_kinds(labels, room, lines)), Text("\n").join(head_map))
     return Group(*above, columns, "", *below)
 
 
+def _legend(labels: Labels) -> Iterator[str]:
+    """What the marks of the map mean, other than letters of kinds."""
+    yield "layers down, heads across"
+    yield "- no distinct habit" if labels.habits else "- none"
+    if labels.rests.any():
+        yield "grey: rests"
+    if labels.unsure.any():
+        yield "? not sure"
+
+
 def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     """A line a kind, by groups; where there are more than lines, the rarest share the last ones."""
-    kinds, shared = kinds_of(labels), list[Text]()
-    rarest = sorted(
-        (kind for group, kind in kinds if group != "rest"), key=lambda kind: len(kind.heads)
-    )
-    merged = 0
-    while 1 + len(kinds) - merged + len(shared) > lines and merged < len(rarest):
-        merged += 1
-        counts = (
-            (kind.name, f"{letter(kind.name)} {words(kind.name)} {len(kind.heads)}")
-            for kind in rarest[:merged]
-        )
-        shared = list(flowed((Text(count, style=color_of(name)) for name, count in counts), width))
-    rows = [(group, kind) for group, kind in kinds if kind not in rarest[:merged]]
-    names = [f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}" for _, kind in rows]
+    kinds = kinds_of(labels)
+    common, shared = _share_last_lines(kinds, width, lines)
+    names = [f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}" for _, kind in common]
     before = _GROUP + max(map(len, names), default=0)  # the numbers
     room = min(_STRONGEST, max(width - before - _NUMBERS, 1))
-    measure = "what is carried" if labels.reading.carried else "attention"
-    title = f"strongest: {measure}{' among words' if labels.reading.words_only else ''}"
-    title = title if before + _NUMBERS + len(title) <= width else "strongest"
-    drawn = [Text(f"{'heads':>{before + 4}}{'average':>9}  {title}", style="bold")] if rows else []
+    if common:
+        title = _strongest_title(labels, width - before - _NUMBERS)
+        heading = Text(f"{'heads':>{before + 4}}{'average':>9}  {title}", style="bold")
+        heading.truncate(width)
+        yield heading
     above = ""
-    for (group, kind), name in zip(rows, names, strict=True):
-        shares = [(head, number(labels.numbers(kind.name, head).share)) for head in kind.heads]
-        strongest = (
-            Text(f"{head.name}{'?' * bool(labels.unsure[head.place])} {share}")
-            for head, share in shares
-        )
+    for (group, kind), name in zip(common, names, strict=True):
         line = Text(f"{'' if group == above else group:<{_GROUP}}")
         line.append(name.ljust(before - _GROUP), "dim" if group == "rest" else color_of(kind.name))
-        line.append(f"{len(kind.heads):>4}{number(kind.average):>9}  ").append_text(
-            next(flowed(strongest, room))
-        )
-        drawn.append(line)
-        above = group
-    for line in drawn:
+        line.append(f"{len(kind.heads):>4}{number(kind.average):>9}  ")
+        line.append_text(next(flowed(_strongest(labels, kind), room)))
         line.truncate(width)
-    yield from (*drawn, *shared)
+        yield line
+        above = group
+    yield from shared
+
+
+def _share_last_lines(
+    kinds: Sequence[tuple[str, HeadKind]], width: int, lines: int
+) -> tuple[list[tuple[str, HeadKind]], list[Text]]:
+    """The kinds with a line each, and the lines that the rarest share, where they are too many."""
+    among_words = [kind for group, kind in kinds if group != "rest"]
+    rarest = sorted(among_words, key=lambda kind: len(kind.heads))
+    merged = 0
+    shared: list[Text] = []
+    while 1 + len(kinds) - merged + len(shared) > lines and merged < len(rarest):
+        merged += 1
+        shared = list(flowed((_count(kind) for kind in rarest[:merged]), width))
+    common = [(group, kind) for group, kind in kinds if kind not in rarest[:merged]]
+    return common, shared
+
+
+def _count(kind: HeadKind) -> Text:
+    """A kind in a line that others share."""
+    text = f"{letter(kind.name)} {words(kind.name)} {len(kind.heads)}"
+    return Text(text, style=color_of(kind.name))
+
+
+def _strongest_title(labels: Labels, room: int) -> str:
+    """The title above the strongest heads of each kind, with what their numbers are of."""
+    measure = "what is carried" if labels.reading.carried else "attention"
+    among = " among words" if labels.reading.words_only else ""
+    title = f"strongest: {measure}{among}"
+    return title if len(title) <= room else "strongest"
+
+
+def _strongest(labels: Labels, kind: HeadKind) -> Iterator[Text]:
+    """A kind's heads with their shares, strongest first."""
+    for head in kind.heads:
+        doubt = "?" if labels.unsure[head.place] else ""
+        yield Text(f"{head.name}{doubt} {number(labels.numbers(kind.name, head).share)}")
 
 
 def _map(labels: Labels, width: int) -> Iterator[Text]:
-    """Every head's letter, and `?` where it is unsure; that alone where there is room for no more."""
+    """Every head's letter, and `?` where it is unsure; `?` alone where there is no more room."""
     heads = labels.grid.shape[1]
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
-    step = 1 if cell == 3 else 5
-    ruler = "".join((f"{head:>2}" if head % step == 0 else "").ljust(cell) for head in range(heads))
-    yield Text(
-        " " * (_RULER - 1) + (ruler.rstrip() if cell > 1 else f" 0 to {heads - 1}"), style="dim"
-    )
+    ruler = f" 0 to {heads - 1}"
+    if cell > 1:
+        step = 1 if cell == 3 else 5
+        marks = (f"{head:>2}" if head % step == 0 else "" for head in range(heads))
+        ruler = "".join(mark.ljust(cell) for mark in marks).rstrip()
+    yield Text(" " * (_RULER - 1) + ruler, style="dim")
     for layer in labels.grid.numbers:
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
         for head in labels.grid.layer_of(Head(layer, 0)):
-            kind, doubt = str(labels.among_words[head.place]), "?" * bool(labels.unsure[head.place])
+            kind = str(labels.among_words[head.place])
+            doubt = "?" if labels.unsure[head.place] else ""
             text = (doubt or letter(kind)) if cell == 1 else letter(kind) + doubt
-            line.append(
-                text.ljust(cell),
-                style="dim" if labels.rests[head.place] or not kind else color_of(kind),
-            )
+            is_grey = labels.rests[head.place] or not kind
+            line.append(text.ljust(cell), style="dim" if is_grey else color_of(kind))
         line.rstrip()
         yield line
 
@@ -196,46 +222,45 @@ def best_heads_view(
 
 def _best_heads(result: HeadScores, pattern: str, top: int, width: int) -> Table:
     """The best heads of a pattern of many pairs, with what their scores are worth."""
-    p, order = result.scores.place_of(pattern), result.order(pattern)[:top]
-    excludes_self, itself = (
-        result.scores.scored[p].excludes_self,
-        result.table.self_mass[..., p].ravel(),
-    )
+    p = result.scores.place_of(pattern)
+    order = result.order(pattern)[:top]
+    excludes_self = result.scores.scored[p].excludes_self
+    itself = result.table.self_mass[..., p].ravel()
     columns = [
         Column("head"),
         Column("score", ">.3f"),
         Column("95 % interval", ">"),
         Column("lead", ">", 1),
     ]
-    columns += [Column("self", ">.3f", 3)] * excludes_self
+    if excludes_self:
+        columns.append(Column("self", ">.3f", 3))
     columns += [
         Column("chance", ">.3f", 4),
         Column("above", ">.3f"),
         Column("n", ">,", 2),
         Column("pairs", ">,", 5),
+        Column("above chance", "bar"),
     ]
-    ranked, leads = result.to_frame([pattern], top), result.leads(pattern).reindex(range(top))
+    ranked = result.to_frame([pattern], top).to_dict("records")
+    leads = result.leads(pattern).reindex(range(top)).to_dict("records")
     rows: list[list[Any]] = []
-    for head, row, lead in zip(
-        order, ranked.to_dict("records"), leads.to_dict("records"), strict=False
-    ):
+    for head, row, lead in zip(order, ranked, leads, strict=False):
         interval = "" if np.isnan(row["low"]) else f"{row['low']:.3f}–{row['high']:.3f}"
-        difference = (
-            ""
-            if np.isnan(lead["se"])
-            else f"{'' if lead['sure'] else '≈ '}{lead['difference']:.3f}"
-        )
+        cells = [result.grid[head].name, row["score"], interval, _lead(lead)]
+        if excludes_self:
+            cells.append(itself[head])
+        cells += [row[name] for name in ("chance", "above_chance", "n", "pairs")]
         bar = max(0.0, row["above_chance"]) if row["low"] > row["chance"] else 0.0
-        cells = [
-            result.grid[head].name,
-            row["score"],
-            interval,
-            difference,
-            *[itself[head]] * excludes_self,
-        ]
-        numbers = [row[name] for name in ("chance", "above_chance", "n", "pairs")]
-        rows.append([*cells, *numbers, (bar, color_of(pattern))])
-    return table_of([*columns, Column("above chance", "bar")], rows, width, apart=1)
+        rows.append([*cells, (bar, color_of(pattern))])
+    return table_of(columns, rows, width, apart=1)
+
+
+def _lead(lead: Mapping[Hashable, Any]) -> str:
+    """How far a head is above the next one; nothing where that is not known."""
+    if np.isnan(lead["se"]):
+        return ""
+    doubt = "" if lead["sure"] else "≈ "
+    return f"{doubt}{lead['difference']:.3f}"
 
 
 def all_heads_view(
@@ -245,60 +270,75 @@ def all_heads_view(
     width: int,
     top: int | None = None,
 ) -> RenderableType:
-    """Heads with what they do and their scores, in the given order; and why there are no scores, where that is so."""
+    """Heads with what they do and their scores, in the given order.
+
+    Where there are no scores, it says why.
+    """
+    listed = order[:top]
+    blocks: list[RenderableType] = [title_of(result), ""]
+    if listed:
+        blocks.append(_heads_table(result, patterns, listed, width))
+    unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
+    for pattern in patterns:
+        unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
+    for reason, names in unscored.items():
+        if reason:
+            blocks += wrapped(f"{', '.join(names)}: {reason}", width)
+    if listed:
+        legend = ["share: of what it does among words"]
+        legend += [f"{letter(pattern)} {plain(pattern)}" for pattern in patterns]
+        legend.append("nats: entropy of a row")
+        if result.labels.unsure.any():
+            legend.append("? not sure")
+        blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)]
+    if top is not None and top < len(order):
+        note = f"{top} of {counted(len(order), 'head')}; --top {len(order)} for all."
+        blocks.append(Text(note, style="dim"))
+    return Group(*blocks)
+
+
+def _heads_table(
+    result: HeadScores, patterns: Sequence[str], heads: Sequence[Head], width: int
+) -> Table:
+    """A row for each head, with a column for each pattern's score."""
     labels = result.labels
     columns = [
         Column("head"),
         Column("label", drop=1),
         Column("among words", drop=3),
         Column("share", ">.2f", 2),
+        *(Column(letter(pattern), ">.2f") for pattern in patterns),
+        Column("nats", ">.2f", 4),
     ]
-    columns += [Column(letter(pattern), ">.2f") for pattern in patterns] + [
-        Column("nats", ">.2f", 4)
-    ]
-    places, rows = [result.scores.place_of(pattern) for pattern in patterns], []
-    for head in order[:top]:
-        does = str(labels.label[head.place]), str(labels.among_words[head.place])
-        label, among_words = (
-            Text(f"{letter(name)} {plain(name)}", style=color_of(name)) for name in does
-        )
-        label.append("?" * bool(labels.unsure[head.place]))
-        numbers = [
-            labels.share[head.place],
-            *result.table.score[head.place][places],
-            result.scores.entropy[head.place],
-        ]
+    places = [result.scores.place_of(pattern) for pattern in patterns]
+    rows = []
+    for head in heads:
+        label = _plain_label(labels.label[head.place])
+        if labels.unsure[head.place]:
+            label.append("?")
+        among_words = _plain_label(labels.among_words[head.place])
+        scores = result.table.score[head.place][places]
+        numbers = [labels.share[head.place], *scores, result.scores.entropy[head.place]]
         rows.append([head.name, label, among_words, *numbers])
-    blocks: list[RenderableType] = [title_of(result), ""]
-    blocks += [table_of(columns, rows, width, apart=1, header="bold")] if rows else []
-    unscored: dict[str, list[str]] = {}  # a line for the patterns of which the same is true
-    for pattern in patterns:
-        unscored.setdefault(why_unscored(result, pattern), []).append(plain(pattern))
-    for reason, names in unscored.items():
-        blocks += wrapped(f"{', '.join(names)}: {reason}", width) if reason else []
-    legend = [
-        "share: of what it does among words",
-        *(f"{letter(pattern)} {plain(pattern)}" for pattern in patterns),
-    ]
-    legend += ["nats: entropy of a row", *["? not sure"] * bool(labels.unsure.any())]
-    blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)] if rows else []
-    if top is not None and top < len(order):
-        blocks.append(
-            Text(
-                f"{top} of {counted(len(order), 'head')}; --top {len(order)} for all.", style="dim"
-            )
-        )
-    return Group(*blocks)
+    return table_of(columns, rows, width, apart=1, header="bold")
+
+
+def _plain_label(name: str) -> Text:
+    """A label's letter and name; nothing after the mark of a head without one."""
+    return Text(f"{letter(name)} {plain(name)}", style=color_of(name))
 
 
 def _tokens(result: HeadScores, width: int) -> Iterator[Text]:
-    """The units of each sentence on two lines of their own, at most; a closing delimiter goes with its sentence."""
-    lines, current = {"A": Text(), "B": Text()}, 0
+    """The units of each sentence on two lines of their own, at most.
+
+    A closing delimiter goes with its sentence.
+    """
+    lines = {"A": Text(), "B": Text()}
+    current = 0
     for text, sentence in zip(result.units, result.sentence, strict=True):
         current = max(current, sentence)
-        lines["AB"[current]].append(
-            plain(text.strip()) or "␣", "dim" if sentence < 0 else ""
-        ).append(" ")
+        unit = plain(text.strip()) or "␣"
+        lines["AB"[current]].append(unit, "dim" if sentence < 0 else "").append(" ")
     for name, line in lines.items():
         rows = line.wrap(Console(width=width), width - 2)
         if len(rows) > _LINES_EACH:
@@ -315,36 +355,35 @@ def profile_view(
     """A line a head; one head that is asked for alone, in full."""
     signature = result.signature
     title = model_line(signature, f"  {signature.counts}" if signature.pairs_read > 1 else "")
-    remainder = "the source" if result.grid.kind is AttentionKind.CROSS else "the other sentence"
-    special = (
-        " with special tokens removed"
-        if signature.reading.words_only
-        else " together with special tokens"
-    )
-    meaning = wrapped(_CLASSES.format(remainder, special), width)
     if heads is not None and len(heads) == 1:
-        return Group(title, "", _in_full(result, heads[0], width), "", *meaning)
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for head in result.grid if heads is None else heads:
-        grid.add_row(
-            Text(head.name, style="bold"),
-            Text("\n").join(flowed(_shares(result, head, top), width - 7)),
-        )
-    return Group(title, "", grid, "", *meaning)
+        table = _in_full(result, heads[0], width)
+    else:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for head in result.grid if heads is None else heads:
+            shares = Text("\n").join(flowed(_shares(result, head, top), width - 7))
+            table.add_row(Text(head.name, style="bold"), shares)
+    remainder = "the other sentence"
+    if result.grid.kind is AttentionKind.CROSS:
+        remainder = "the source"
+    special = " together with special tokens"
+    if signature.reading.words_only:
+        special = " with special tokens removed"
+    meaning = list(wrapped(_CLASSES.format(remainder, special), width))
+    return Group(title, "", table, "", *meaning)
 
 
 def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
     """A head's largest shares, and how much of all its attention is on special tokens."""
     classes = result.strongest(head)
-    largest = (
-        classes[:top]
-        if top is not None
-        else [entry for entry in classes if entry[1] >= _LEAST_SHARE] or classes[:1]
-    )
+    if top is not None:
+        largest = classes[:top]
+    else:
+        largest = [entry for entry in classes if entry[1] >= _LEAST_SHARE] or classes[:1]
     entries = [
         Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in largest
     ]
-    if np.isfinite(special := result.share[head.place][-len(SPECIAL_CLASSES) :].sum()):
+    special = result.share[head.place][-len(SPECIAL_CLASSES) :].sum()
+    if np.isfinite(special):
         entries.append(Text(f"| special tokens {special:.2f}", style="dim"))
     return entries or [Text("no attention", style="dim")]
 
@@ -352,14 +391,16 @@ def _shares(result: Profile, head: Head, top: int | None) -> list[Text]:
 def _in_full(result: Profile, head: Head, width: int) -> Table:
     """All classes of a head with errors, beside even attention and the average head."""
     frame = result.to_frame(head)[["class", "share", "se", "chance", "average"]]
-    rows = [
-        [*row, "" if np.isnan(row[1]) else "█" * round(_BAR * row[1])]
-        for row in frame.itertuples(index=False)
-    ]
+    rows = []
+    for row, share in zip(frame.itertuples(index=False), frame["share"], strict=True):
+        bar = "" if np.isnan(share) else "█" * round(_BAR * share)
+        rows.append([*row, bar])
     columns = [
+        Column(head.name),
         Column("share", ">.3f"),
         Column("± se", ">.3f"),
         Column("even", ">.3f", 1),
         Column("average", ">.3f", 2),
+        Column(""),
     ]
-    return table_of([Column(head.name), *columns, Column("")], rows, width)
+    return table_of(columns, rows, width)

@@ -1,4 +1,7 @@
-"""What all screens share. Everything is readable without colour: letters carry what colours carry."""
+"""What all screens share.
+
+Everything is readable without colour: letters carry what colours carry.
+"""
 
 import io
 import math
@@ -16,24 +19,28 @@ from attnscan.results.signature import AttentionView, Signature
 from attnscan.text import plain
 from attnscan.views.palette import COLORS, letter
 
-_SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
+_SHORTEST_BAR = 8  # columns of a bar of 1
+_LONGEST_BAR = 30
 
 
 def render(
     content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False
 ) -> str:
-    """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""
+    """What a terminal of that width would get, as text.
+
+    It obeys our own colours, and nothing else in the text.
+    """
     file = io.StringIO()
     _print(content, file, width, color_system, no_color)
-    return "\n".join(line.rstrip() for line in file.getvalue().split("\n")[:-1]) + "\n"
+    lines = file.getvalue().split("\n")[:-1]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def render_html(content: RenderableType, width: int) -> str:
     """The screen for a notebook, with inline styles alone."""
+    console = _print(content, io.StringIO(), width, "truecolor")
     code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
-    return _print(content, io.StringIO(), width, "truecolor").export_html(
-        inline_styles=True, code_format=code
-    )
+    return console.export_html(inline_styles=True, code_format=code)
 
 
 def _print(
@@ -43,7 +50,10 @@ def _print(
     color_system: str | None,
     no_color: bool = False,
 ) -> Console:
-    """Print on a console of our own. All text of all screens is made plain here, whoever forgot it before."""
+    """Print on a console of our own.
+
+    All text of all screens is made plain here, whoever forgot it before.
+    """
     console = Console(
         file=file,
         record=True,
@@ -69,10 +79,19 @@ class Column(NamedTuple):
 
     title: str
     form: str = ""
-    """As in format strings, such as `>.3f`; what begins with `>` stands at the right, and None and NaN are blank. Or
-    `bar`, for the last column of a screen: each value is a length in [0, 1] and a colour, drawn where there is room."""
+    """As in format strings, such as `>.3f`; what begins with `>` stands at the right, and None and
+    NaN are blank. Or `bar`, for the last column of a screen: each value is a length in [0, 1] and a
+    colour, drawn where there is room."""
     drop: int = 0
     """Where a screen is narrow, the highest go first; 0 stays."""
+
+
+class _Cells(NamedTuple):
+    """A column with the texts of its cells, and the width of the widest."""
+
+    column: Column
+    texts: list[Text]
+    width: int
 
 
 def table_of(
@@ -83,44 +102,55 @@ def table_of(
     apart: int = 2,
     header: str = "dim",
 ) -> Table:
-    """Rows of values by the columns that fit into a width, so many spaces apart. A value that is a `Text` stays so."""
-    fitting: list[tuple[Column, list[Text], int]] = []  # with their widths
-    for column, *values in zip(columns, *rows, strict=True):
-        if column.form != "bar":
-            cells = [
-                value if isinstance(value, Text) else Text(_format(value, column.form))
-                for value in values
-            ]
-            fitting.append(
-                (column, cells, max([cell_len(column.title), *(cell.cell_len for cell in cells)]))
-            )
+    """Rows of values by the columns that fit into a width, so many spaces apart.
 
-    def taken() -> int:
-        return sum(cell_width + apart for *_, cell_width in fitting) - apart
-
-    while taken() > width and any(column.drop for column, *_ in fitting):
-        fitting.remove(max(fitting, key=lambda entry: entry[0].drop))
+    A value that is a `Text` stays so.
+    """
+    fitting = _fitting(columns, rows, width, apart)
     table = Table(
         box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False
     )
-    for column, *_ in fitting:
+    for column, _, _ in fitting:
         side: Any = "right" if column.form.startswith(">") else "left"
         table.add_column(column.title, justify=side, no_wrap=True, min_width=cell_len(column.title))
-    fitted = [cells for _, cells, _ in fitting]
-    bar, room = columns[-1], min(_LONGEST_BAR, width - taken() - 2)
-    if bar.form == "bar" and room >= max(_SHORTEST_BAR, len(bar.title)):
+    texts = [cells.texts for cells in fitting]
+    last = columns[-1]
+    room = min(_LONGEST_BAR, width - _table_width(fitting, apart) - 2)
+    if last.form == "bar" and room >= max(_SHORTEST_BAR, len(last.title)):
         gap = " " * (2 - apart)
-        table.add_column(gap + bar.title, no_wrap=True)
-        fitted.append(
-            [Text(gap + "█" * round(room * row[-1][0]), style=row[-1][1]) for row in rows]
-        )
-    for row in zip(*fitted, strict=True):
+        table.add_column(gap + last.title, no_wrap=True)
+        bars = [row[-1] for row in rows]
+        texts.append([Text(gap + "█" * round(room * share), color) for share, color in bars])
+    for row in zip(*texts, strict=True):
         table.add_row(*row)
     return table
 
 
-def _format(value: Any, form: str) -> str:
-    return "" if value is None or value != value else plain(format(value, form))
+def _fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int, apart: int
+) -> list[_Cells]:
+    """The columns that fit into a width, bars excepted, without those that are dropped first."""
+    fitting = []
+    for column, *values in zip(columns, *rows, strict=True):
+        if column.form != "bar":
+            texts = [_cell(value, column.form) for value in values]
+            widths = [cell_len(column.title), *(text.cell_len for text in texts)]
+            fitting.append(_Cells(column, texts, max(widths)))
+    while _table_width(fitting, apart) > width and any(cells.column.drop for cells in fitting):
+        fitting.remove(max(fitting, key=lambda cells: cells.column.drop))
+    return fitting
+
+
+def _table_width(cells: Sequence[_Cells], apart: int) -> int:
+    return sum(column.width + apart for column in cells) - apart
+
+
+def _cell(value: Any, form: str) -> Text:
+    if isinstance(value, Text):
+        return value
+    if value is None or value != value:
+        return Text()
+    return Text(plain(format(value, form)))
 
 
 def model_line(signature: Signature, counts: str = "") -> Text:
@@ -131,7 +161,10 @@ def model_line(signature: Signature, counts: str = "") -> Text:
 
 
 def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
-    """Lines of entries two spaces apart; no entry is broken, as a text wrapped by words would be."""
+    """Lines of entries two spaces apart.
+
+    No entry is broken, as a text wrapped by words would be.
+    """
     line = Text()
     for entry in entries:
         if line and line.cell_len + 2 + entry.cell_len > width:
@@ -148,10 +181,9 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
 
 def named(pattern: str, *, unsure: bool = False) -> Text:
     """A label's letter and name, in its colour; one that is not sure has a question mark."""
-    return Text(
-        f"{letter(pattern)} {plain(pattern) or 'none'}{'?' if unsure else ''}",
-        style=color_of(pattern),
-    )
+    name = plain(pattern) or "none"
+    doubt = "?" if unsure else ""
+    return Text(f"{letter(pattern)} {name}{doubt}", style=color_of(pattern))
 
 
 def color_of(pattern: str) -> str:

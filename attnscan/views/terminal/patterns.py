@@ -21,7 +21,10 @@ def patterns_text() -> str:
 
 
 def pattern_text(pattern: Pattern, width: int) -> str:
-    """One pattern in full: what it counts, of which queries and keys, and its target on the toy pair."""
+    """One pattern in full.
+
+    It says what the pattern counts, of which queries and keys, and its target on the toy pair.
+    """
     chance = "the score if each query spread its weight evenly over the keys it may see"
     facts = {
         "queries": pattern.queries,

@@ -1,10 +1,11 @@
-"""The screens of `syntax`: the best head of each relation beside the best rule, and a map of what heads follow."""
+"""The screens of `syntax`: the best head of each relation, the best rule, and a map of heads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,11 +17,13 @@ from attnscan.results.syntax import FEW_SENTENCES, HEAD, MIN_SENTENCES, MIN_WEIG
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
 
-_ROWS, _RANKED = 18, 15
-_OF_HEAD = ("head", "right", "rule", "gain", "weight")
+_ROWS = 18
+_RANKED = 15
+_HEAD_COLUMNS = ("head", "right", "rule", "gain", "weight")
 _KEY = (
-    "right: how often the most attended other word is the one. rule: the best fixed rule, so many words away or the "
-    "nearest of a part of speech. gain: with its 95 % interval, * if it holds by Holm. weight: on the targets, of all."
+    "right: how often the most attended other word is the one. rule: the best fixed rule, so many "
+    "words away or the nearest of a part of speech. gain: with its 95 % interval, * if it holds by "
+    "Holm. weight: on the targets, of all."
 )
 
 
@@ -37,69 +40,88 @@ def syntax_view(
         *wrapped(_summary(result), width, style=""),
     ]
     blocks += wrapped(" ".join(_warnings(result)), width)
-    names = (*_OF_HEAD, "held") if result.held is not None else _OF_HEAD
+    names = (*_HEAD_COLUMNS, "held") if result.held is not None else _HEAD_COLUMNS
     if relation is not None:
-        for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
-            ranked = rows.dropna(subset="accuracy").sort_values(
-                "accuracy", ascending=False, kind="stable"
-            )
-            drawn = ranked if every else ranked[:_RANKED]
-            title = Text(_row_name(relation, str(direction)), style="bold")
-            blocks += ["", title, relations_table(result, drawn, names, width)]
-            if len(drawn) < len(ranked):
-                blocks.append(
-                    Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim")
-                )
+        blocks += _heads_of(result, relation, names, width, every=every)
         return Group(*blocks, "", *wrapped(_KEY, width))
     best = result.best().sort_values(["stated", "gain"], ascending=False, kind="stable")
     drawn = best if every else best[:_ROWS]
     blocks += ["", relations_table(result, drawn, ("relation", *names), width)]
     if len(drawn) < len(best):
-        blocks.append(
-            Text(
-                f"{len(drawn)} of {len(best)} rows; --all for all, --relation R for one.",
-                style="dim",
-            )
-        )
-    blocks += [
-        *wrapped(_KEY, width),
-        *wrapped(" ".join(_cautions(result, best)), width, style=""),
-        "",
-    ]
-    return Group(*blocks, *_map(result, width))
+        note = f"{len(drawn)} of {len(best)} rows; --all for all, --relation R for one."
+        blocks.append(Text(note, style="dim"))
+    blocks += wrapped(_KEY, width)
+    blocks += wrapped(" ".join(_cautions(result, best)), width, style="")
+    return Group(*blocks, "", *_map(result, width))
+
+
+def _heads_of(
+    result: Syntax, relation: str, names: Sequence[str], width: int, *, every: bool
+) -> Iterator[RenderableType]:
+    """The heads that are most often right for a relation, in each direction."""
+    for direction, rows in result.to_frame(relation).groupby("direction", sort=False):
+        known = rows.dropna(subset="accuracy")
+        ranked = known.sort_values("accuracy", ascending=False, kind="stable")
+        drawn = ranked if every else ranked[:_RANKED]
+        yield ""
+        yield Text(_row_name(relation, str(direction)), style="bold")
+        yield relations_table(result, drawn, names, width)
+        if len(drawn) < len(ranked):
+            yield Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim")
 
 
 def _summary(result: Syntax) -> str:
-    """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
-    of_both = result.holds, result.holds & (result.held_values("holds") == 1)
-    gains, again = (f"({counted(int(rows.any(-1).sum()), 'head')})" for rows in of_both)
-    text = f"{result.holds.sum():,} gains over fixed rules hold by Holm {gains}"
+    """How many gains hold, here and in the second treebank, what heads follow, and the trees."""
+    text = (
+        f"{result.holds.sum():,} gains over fixed rules hold by Holm ({_count_heads(result.holds)})"
+    )
     if result.held is not None:
-        text += f", {of_both[1].sum():,} of these {again} in the second treebank, too"
-    text += f"; {counted(len(result.statements), 'head follows', 'heads follow')} a relation beyond these."
+        again = result.holds & (result.held_values("holds") == 1)
+        text += f", {again.sum():,} of these ({_count_heads(again)}) in the second treebank, too"
+    heads = counted(len(result.statements), "head follows", "heads follow")
+    text += f"; {heads} a relation beyond these."
     if np.isnan(result.uuas).all():
         return text
-    tree, uuas = result.grid[int(np.nanargmax(result.uuas))], number(float(np.nanmax(result.uuas)))
+    tree = result.grid[int(np.nanargmax(result.uuas))]
+    uuas = number(float(np.nanmax(result.uuas)))
     return f"{text} Trees of {tree.name}: UUAS {uuas}, the chain {number(result.chain_uuas)}."
+
+
+def _count_heads(holds: NDArray[np.bool_]) -> str:
+    """How many heads have a gain that holds. Shape: `holds` [layer, head, relation]."""
+    return counted(int(holds.any(-1).sum()), "head")
 
 
 def _warnings(result: Syntax) -> Iterator[str]:
     if result.sentences < FEW_SENTENCES:
         yield f"Below {FEW_SENTENCES} sentences, results may not hold in other texts."
     if result.clusters < 2:
-        yield "The treebank is one document, so gains have no error, and none can hold: name files of more documents."
+        yield (
+            "The treebank is one document, so gains have no error, and none can hold: name files "
+            "of more documents."
+        )
     if result.wordless:
-        yield f"{result.wordless:,} of {counted(result.words, 'word')} without a token: neither asked nor a target."
+        words = counted(result.words, "word")
+        yield f"{result.wordless:,} of {words} without a token: neither asked nor a target."
 
 
 def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
     """What a reader may take for more than it is, where that applies."""
-    if holds := int(result.holds.sum()):
-        yield f"A small p is little by itself: {result.stated.sum()} of the {holds} gains make a statement."
-    if light := int((best["weight_among_words"] < MIN_WEIGHT).sum()):
-        yield f"In {counted(light, 'row')} the best head has less than {MIN_WEIGHT} of its weight on targets."
-    if few := len({row.relation for row in result.rows} - set(best["relation"])):
-        yield f"{counted(few, 'relation')} in fewer than {MIN_SENTENCES} sentences {'has' if few == 1 else 'have'} no numbers."
+    holds = int(result.holds.sum())
+    if holds:
+        stated = f"{result.stated.sum()} of the {holds} gains make a statement."
+        yield f"A small p is little by itself: {stated}"
+    light = int((best["weight_among_words"] < MIN_WEIGHT).sum())
+    if light:
+        yield (
+            f"In {counted(light, 'row')} the best head has less than {MIN_WEIGHT} of its weight "
+            "on targets."
+        )
+    few = len({row.relation for row in result.rows} - set(best["relation"]))
+    if few:
+        have = "has" if few == 1 else "have"
+        sentences = f"fewer than {MIN_SENTENCES} sentences"
+        yield f"{counted(few, 'relation')} in {sentences} {have} no numbers."
     yield "The treebank's guidelines decide what is a head."
 
 
@@ -112,12 +134,12 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], wi
     cells = []
     for row in rows.to_dict(orient="records"):
         half = half_width(row["se"], max(2, result.clusters))
-        error = "" if np.isnan(half) else f" ± {half:.2f}{'*' if row['holds'] else ' '}"
+        star = "*" if row["holds"] else " "
+        error = "" if np.isnan(half) else f" ± {half:.2f}{star}"
+        name = Head(row["layer"], row["head"]).name
         texts: dict[str, str | Text] = {
             "relation": _row_name(row["relation"], row["direction"]),
-            "head": Text(
-                Head(row["layer"], row["head"]).name, style="bold" if row["stated"] else ""
-            ),
+            "head": Text(name, style="bold" if row["stated"] else ""),
             "right": number(row["accuracy"]),
             "rule": f"{row['rule']} {number(row['rule_accuracy'])}",
             "gain": f"{row['gain']:+.2f}{error}",
