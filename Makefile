@@ -11,6 +11,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
+WEB := .ci/web
+
 .PHONY: demo test test-long test-all lint types check docs bench readme release-check lock clean
 
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
@@ -25,9 +27,15 @@ test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, examples
 test-all: $(VENV)/dev.stamp  ## every test, with all draws
 	$(PYTEST) --dist loadgroup
 
-lint: $(VENV)/dev.stamp
+lint: $(VENV)/dev.stamp $(WEB)/node_modules/.package-lock.json  ## format and lint; the page's scripts by eslint and tsc
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(WEB)/node_modules/.bin/eslint --config $(WEB)/eslint.config.js attnscan/views/page/web/*.js
+	$(WEB)/node_modules/.bin/tsc --project $(WEB)
+
+$(WEB)/node_modules/.package-lock.json: $(WEB)/package-lock.json
+	npm ci --prefix $(WEB) --no-audit --no-fund --loglevel=error
+	touch $@
 
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy

@@ -85,7 +85,7 @@ def _shrink(numbers: NDArray[np.float32], side: int) -> NDArray[np.float32]:
     for axis in (1, 2):
         count = numbers.shape[axis]
         cells = np.linspace(0, count, min(side, count), endpoint=False).astype(int)
-        numbers = np.maximum.reduceat(numbers, cells, axis=axis)
+        numbers = np.asarray(np.maximum.reduceat(numbers, cells, axis=axis))
     return numbers
 
 

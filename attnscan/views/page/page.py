@@ -31,11 +31,11 @@ from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page import arrays
 from attnscan.views.page.facts import facts_of, strongest_first, token_text
+from attnscan.views.page.scripts import join_modules
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
 WEB = Path(__file__).parent / "web"
-_SCRIPTS = ("dom", "data", "state", "model", "heads", "head", "matrix", "neuron", "table", "tree")
 _NOTES = 600  # bytes of the notes on what did not fit
 _AROUND = 40  # bytes around each packed text
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
@@ -333,9 +333,9 @@ def _template(live: bool) -> Template:
     A library for all browsers looks for their global object in `this`.
     """
     library = (WEB / "vendor" / "htm-preact.js").read_text("utf-8").strip()
-    names = (*_SCRIPTS, "live", "app") if live else (*_SCRIPTS, "app")
-    scripts = [(WEB / f"{name}.js").read_text("utf-8") for name in names]
-    script = "\n".join([f"(function () {{\n{library}\n}}).call(globalThis);", *scripts])
+    entry = "live" if live else "offline"
+    modules = join_modules(entry, lambda name: (WEB / f"{name}.js").read_text("utf-8"))
+    script = f"(function () {{\n{library}\n}}).call(globalThis);\n{modules}"
     environment = Environment(
         loader=FileSystemLoader(WEB),
         autoescape=True,

@@ -178,8 +178,8 @@ def dependencies_view(result: Dependencies, width: int) -> RenderableType:
         lines.append(line.append(" ").append_text(next(flowed(helpers[query], room))))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
     title = f"How much each other word helps to predict the word of the row, in {unit}"
-    heading = [model_line(result.signature), "", Text(title, style="bold")]
-    return Group(*heading, *lines, Text(result.help.description, style="dim"))
+    blocks: list[RenderableType] = [model_line(result.signature), "", Text(title, style="bold")]
+    return Group(*blocks, *lines, Text(result.help.description, style="dim"))
 
 
 def _shades(result: Dependencies, query: int, keys: Sequence[int]) -> Text:

@@ -1,13 +1,20 @@
 // Puts the views together: header, tabs, theme, printing, and what to draw when something changed.
 
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-let printing = false;
-
-const theme = () => (printing ? "light" : state.theme || (dark.matches ? "dark" : "light"));
+import { html, render, useRef } from "./preact.js";
+import { find, Group } from "./dom.js";
+import { draw, drawBy, goOn, isWaiting } from "./redraw.js";
+import { facts, headsPerLayer, inputs, layerCount, sourceCount, tables, take, tokenCount } from "./data.js";
+import { change, chooseInput, hasTwoSentences, readAddress, reading, state, viewNames } from "./state.js";
+import { followTheme, theme } from "./theme.js";
+import { direction } from "./tokens.js";
+import { Select, Switch } from "./controls.js";
+import { Aside } from "./aside.js";
+import { modelView } from "./model.js";
+import { headView } from "./head.js";
+import { neuronView } from "./neuron.js";
+import { tableView } from "./table.js";
 
 const VIEWS = { model: modelView, head: headView, neuron: neuronView, table: tableView };
-const hasNeurons = () => heads.some((head) => holds("neurons", head));
-const viewNames = () => Object.keys(VIEWS).filter((name) => name !== "neuron" || hasNeurons());
 
 const READINGS = {
   by: [
@@ -19,31 +26,33 @@ const READINGS = {
     ["out", "out", "Special tokens are removed, and each row is renormalised over words"],
   ],
 };
+
 const KINDS = {
   encoder: "From words of the source to each other",
   decoder: "From words of the target to those before them",
   cross: "From words of the target to those of the source",
 };
+
 const DIRECTIONS = { all: "all", aa: "A → A", ab: "A → B", ba: "B → A", bb: "B → B" };
 
 /** Draw what the state says; the page is marked as settled once all of it is there. */
-function draw() {
+function paintPage(parts) {
   const root = document.documentElement;
   Object.assign(root.dataset, { settled: "no", theme: theme(), view: state.view });
-  render(html`<${App} />`, find("app"));
+  render(html`<${App} parts=${parts} />`, find("app"));
   paintCounts();
-  if (live) follow();
-  if (waiting) return;
+  parts.follow?.();
+  if (isWaiting()) return;
   root.dataset.settled = "yes";
-  for (const done of whenIdle.splice(0)) done();
+  goOn();
 }
 
-function App() {
+function App({ parts }) {
   const isBeside = ["head", "neuron"].includes(state.view);
   const other = theme() === "dark" ? "light" : "dark";
-  const size = SOURCE ? `${SOURCE} source and ${LENGTH - SOURCE} target tokens` : facts.subtitle;
+  const size = sourceCount ? `${sourceCount} source and ${tokenCount - sourceCount} target tokens` : facts.subtitle;
   const panel = html`<section id=${state.view} key=${state.view} role="tabpanel" aria-labelledby="tab-${state.view}">
-    <${View} of=${VIEWS[state.view]} />
+    <${View} drawView=${VIEWS[state.view]} />
   </section>`;
   return html`
     <header>
@@ -51,13 +60,14 @@ function App() {
       <div class="title">
         <h1>${facts.title}</h1>
         <p class="facts">
-          <span id="grid">${LAYERS} layers × ${HEADS} heads</span> · <span id="size">${size}</span> · ${facts.device}
+          <span id="grid">${layerCount} layers × ${headsPerLayer} heads</span> · <span id="size">${size}</span>${" "}
+          · ${facts.device}
         </p>
         <button type="button" id="theme" class="plain" aria-label="Change to the ${other} theme"
           onClick=${() => change({ theme: other })}>
           ${other[0].toUpperCase() + other.slice(1)}</button>
       </div>
-      ${live ? html`<${Asked} />` : html`<${Sentences} />`}
+      ${parts.Asked ? html`<${parts.Asked} />` : html`<${Sentences} />`}
       <h2 id="summary">${tables[reading()].summary}</h2>
       <div class="views">
         <${Group} id="tabs" role="tablist" aria-label="Views" onMove=${(tab) => tab.click()}>
@@ -68,13 +78,13 @@ function App() {
         <div class="choices"><${Choices} /></div>
       </div>
     </header>
-    <main>${isBeside ? html`<div id="beside"><${Aside} />${panel}</div>` : panel}</main>`;
+    <main>${isBeside ? html`<div id="beside"><${Aside} SwitchOff=${parts.SwitchOff} />${panel}</div>` : panel}</main>`;
 }
 
 /** A view or, while something of it is being unpacked, what it drew last. */
-function View({ of }) {
+function View({ drawView }) {
   const last = useRef(null);
-  const drawn = of();
+  const drawn = drawView();
   if (drawn !== undefined) last.current = drawn;
   return last.current;
 }
@@ -114,14 +124,15 @@ function Sentences() {
 /** To what the view is about: a head's thumbnail, its tokens, its row. */
 function skip() {
   const places = ["#thumbnails", "#queries", "#query", "#picker", "#scores tbody"];
-  document.querySelector(places.map((place) => `${place} [tabindex="0"]`).join()).focus();
+  const selectors = places.map((place) => `${place} [tabindex="0"]`);
+  /** @type {HTMLElement} */ (document.querySelector(selectors.join())).focus();
 }
 
 /** What each pattern counts, below the views: of the kind of attention that is shown. */
 function paintCounts() {
-  const counts = facts.patterns.map(({ letter, id, counts, whyNone }) => html`
+  const entries = facts.patterns.map(({ letter, id, counts, whyNone }) => html`
     <dt>${letter} ${id}</dt><dd>${counts}${whyNone && ` (not measured: ${whyNone})`}</dd>`);
-  render(html`${counts}`, find("counts"));
+  render(html`${entries}`, find("counts"));
 }
 
 /** Show what the address says. */
@@ -130,15 +141,16 @@ async function arrive() {
   draw();
 }
 
-await take(inputs[0], live ? textsOfServer({ ...live, facts: inputs[0] }, answered) : textsOfFile(inputs[0]));
-await arrive();
-for (const name of ["popstate", "hashchange"]) window.addEventListener(name, arrive);
-for (const name of ["beforeprint", "afterprint"]) {
-  window.addEventListener(name, () => {
-    printing = name === "beforeprint";
-    draw();
-  });
+/**
+ * Start the page on its first input. A live page brings `parts` of its own: `Asked`, in place of the sentences;
+ * `SwitchOff`, beside the heads; and `follow`, which is called whenever the page has been drawn.
+ */
+export async function start(firstTexts, parts = {}) {
+  drawBy(() => paintPage(parts));
+  await take(inputs[0], firstTexts);
+  await arrive();
+  for (const name of ["popstate", "hashchange"]) window.addEventListener(name, arrive);
+  followTheme();
+  window.addEventListener("resize", draw);
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && state.view === "head" && change({ token: "" }));
 }
-dark.addEventListener("change", draw);
-window.addEventListener("resize", draw);
-document.addEventListener("keydown", ({ key }) => key === "Escape" && state.view === "head" && change({ token: "" }));

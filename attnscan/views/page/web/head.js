@@ -1,18 +1,41 @@
 // The head view: which token looks at which, in one head or several, as lines and as squares.
 
+import { html } from "./preact.js";
+import { Canvas, classNames, Group, sized } from "./dom.js";
+import {
+  amongWords,
+  facts,
+  headNamed,
+  isOfPairs,
+  live,
+  ofCarried,
+  sourceCount,
+  tokenCount,
+  weightDigits,
+} from "./data.js";
+import { change, chosenHeads, point, pointed, reading, state, tokensOn } from "./state.js";
+import { called, named, tokenName } from "./tokens.js";
+import { numbersOf, thumbnails } from "./reading.js";
+import { colorsOf } from "./heads.js";
+import { goldLine } from "./squares.js";
+import { Card } from "./card.js";
+import { Matrix, Question } from "./matrix.js";
+import { Tree } from "./tree.js";
+
 const MOST_LINES = 2000; // of more, the strongest ones are drawn
 const NEAR = 5; // CSS pixels from a line at which the pointer is on it
 let drawnLines = []; // those on the canvas, with where they start and end
 
-function headView() {
-  if (OF_PAIRS) {
+export function headView() {
+  if (isOfPairs) {
     return html`<div id="cards">${chosenHeads().map((head) => html`<${Card} key=${head.name} head=${head} />`)}</div>`;
   }
   const heads = chosenHeads();
   const weights = heads.map((head) => numbersOf(head));
   const small = weights.includes(null) ? thumbnails() : null;
   if ([...weights, small].includes(undefined)) return undefined;
-  const [queries, keys] = [tokensOn("q"), tokensOn("k")];
+  const queries = tokensOn("q");
+  const keys = tokensOn("k");
   const shown = { heads, weights, small, queries, keys, active: activeToken(queries, keys) };
   const matrix = (head, place) =>
     html`<${Matrix} key=${head.name} ...${shown} head=${head} numbers=${weights[place]} />`;
@@ -58,7 +81,7 @@ function Stage({ heads, weights, queries, keys, active }) {
   const shown = { heads, weights, active };
   return html`<div id="drawing">
     <div id="stage" style=${{ "--color": color, "--ink": ink }}
-      data-size=${LENGTH > 160 ? "small" : LENGTH > 64 ? "medium" : "large"}>
+      data-size=${tokenSize()}>
       <${Tokens} id="queries" side="q" name="Tokens that look: queries" tokens=${queries} ...${shown} />
       <${Canvas} id="lines" role="img" paint=${(canvas) => paintLines(canvas, lines, queries, keys)}
         aria-label="${all.length} lines of ${number} or more, from ${from.length} queries to ${to.length} keys"
@@ -70,6 +93,12 @@ function Stage({ heads, weights, queries, keys, active }) {
   </div>`;
 }
 
+/** How large tokens are written: the more there are, the smaller. */
+function tokenSize() {
+  if (tokenCount > 160) return "small";
+  return tokenCount > 64 ? "medium" : "large";
+}
+
 /** A list of tokens, each with what the active one has with it: a number, or of several heads a box each. */
 function Tokens({ id, side, name, tokens, heads, weights, active }) {
   const second = tokens.findIndex((index) => facts.segments[index] === 1);
@@ -77,7 +106,7 @@ function Tokens({ id, side, name, tokens, heads, weights, active }) {
   const several = heads.length > 1;
   const token = (index, place) => {
     const values = isOther ? weights.map((numbers) => between(numbers, active, index)) : [];
-    const texts = values.map((value) => value.toFixed(DIGITS));
+    const texts = values.map((value) => value.toFixed(weightDigits));
     const heard = several ? texts.map((text, head) => `${heads[head].name} ${text}`) : texts;
     const box = (opacity, head) => html`<i style=${{ background: colorsOf(heads[head]).color, opacity }} />`;
     const classes = {
@@ -110,7 +139,7 @@ function Tokens({ id, side, name, tokens, heads, weights, active }) {
 /** What a head has between the active token and another one. */
 function between(numbers, active, index) {
   const [query, key] = active.side === "q" ? [active.index, index] : [index, active.index];
-  return numbers?.[query * LENGTH + key] ?? 0;
+  return numbers?.[query * tokenCount + key] ?? 0;
 }
 
 /** The lines from the threshold on, strongest first: { query, key, weight, head }. */
@@ -119,7 +148,7 @@ function linesOf(heads, weights, queries, keys) {
   for (const [place, head] of heads.entries()) {
     for (const query of weights[place] ? queries : []) {
       for (const key of keys) {
-        const weight = weights[place][query * LENGTH + key];
+        const weight = weights[place][query * tokenCount + key];
         if (weight > 0 && weight >= Number(state.from)) lines.push({ query, key, weight, head: head.name });
       }
     }
@@ -154,34 +183,49 @@ function lineAt(x, y) {
 /** What is said below: of a cell or line its number, of a token what it looks at most, else what may be pointed at. */
 function readingLine({ heads, weights, queries, keys, active }) {
   if (!weights.some(Boolean)) return ""; // thumbnails are not read
-  const carried = ofCarried(reading());
   const place = heads.findIndex(({ name }) => name === pointed?.head);
   if (weights[place]) {
-    const number = weights[place][pointed.query * LENGTH + pointed.key].toFixed(DIGITS);
+    const number = weights[place][pointed.query * tokenCount + pointed.key].toFixed(weightDigits);
     return html`${named(pointed.query)} → ${named(pointed.key)} ${number} in head ${pointed.head}`;
   }
-  if (!active) {
-    const what = carried ? "shares" : "weights";
-    return [
-      `Point at a token, a line or a square to read ${what}; click a token to hold it.`,
-      amongWords(reading()) ? "Special tokens are removed." : "",
-      SOURCE ? "Target words, on the left, look at source words." : "",
-      goldLine(),
-    ].join(" ");
-  }
-  const [verb, others] = active.side === "q"
-    ? [carried ? "takes most from" : "looks most at", keys]
-    : [carried ? "gives most to" : "is looked at most by", queries];
-  const strongest = (numbers) => {
-    const known = others.map((index) => [between(numbers, active, index), index]).filter(([value]) => value >= 0.005);
-    const top = known.sort((a, b) => b[0] - a[0]).slice(0, 2);
-    const name = ([value, index], rank) => html`${rank ? ", then " : ""}${called(index)} (${value.toFixed(2)})`;
-    return html`${called(active.index)} ${verb} ${top.length ? top.map(name) : "nothing"}.`;
-  };
-  const related = facts.related.filter((pair) => pair.includes(active.index)).flat();
-  const names = related.filter((index) => index !== active.index).map((index, at) => [at ? ", " : "", named(index)]);
-  const name = (head) => heads.length > 1 && html`<b>${head.name}</b> `;
+  if (!active) return whatToPointAt();
+  const others = active.side === "q" ? keys : queries;
   const first = weights.findIndex(Boolean);
-  const line = (head, place) => weights[place] && [place > first && "\n", name(head), strongest(weights[place])];
-  return html`${heads.map(line)}${related.length > 0 && html` Related: ${names}.`}`;
+  const line = (head, at) => weights[at] && [
+    at > first && "\n",
+    heads.length > 1 && html`<b>${head.name}</b> `,
+    strongestOf(weights[at], active, others),
+  ];
+  return html`${heads.map(line)}${relatedTo(active.index)}`;
+}
+
+function whatToPointAt() {
+  return [
+    `Point at a token, a line or a square to read ${ofCarried(reading()) ? "shares" : "weights"};`,
+    "click a token to hold it.",
+    amongWords(reading()) ? "Special tokens are removed." : "",
+    sourceCount ? "Target words, on the left, look at source words." : "",
+    goldLine(),
+  ].join(" ");
+}
+
+/** What a token does with others, by the side that it is on. */
+function verbOf(side) {
+  if (ofCarried(reading())) return side === "q" ? "takes most from" : "gives most to";
+  return side === "q" ? "looks most at" : "is looked at most by";
+}
+
+/** The two other tokens with which a token has most. */
+function strongestOf(numbers, active, others) {
+  const known = others.map((index) => [between(numbers, active, index), index]).filter(([value]) => value >= 0.005);
+  const top = known.sort((a, b) => b[0] - a[0]).slice(0, 2);
+  const entry = ([value, index], rank) => html`${rank ? ", then " : ""}${called(index)} (${value.toFixed(2)})`;
+  return html`${called(active.index)} ${verbOf(active.side)} ${top.length ? top.map(entry) : "nothing"}.`;
+}
+
+/** The tokens of words that are related to a token's; nothing if there are none. */
+function relatedTo(token) {
+  const related = facts.related.filter((pair) => pair.includes(token)).flat();
+  const others = related.filter((index) => index !== token);
+  return others.length > 0 && html` Related: ${others.map((index, at) => [at ? ", " : "", named(index)])}.`;
 }

@@ -1,5 +1,24 @@
 // A page whose model is still there: what is typed or changed is asked anew, and the answer takes the page's place.
 
+import { html } from "./preact.js";
+import { Group, narrow } from "./dom.js";
+import { draw } from "./redraw.js";
+import { allHeads, facts, headNamed, inputs, live, take } from "./data.js";
+import {
+  address,
+  askWith,
+  change,
+  chosenHeads,
+  isOff,
+  sensible,
+  setState,
+  state,
+} from "./state.js";
+import { direction, named } from "./tokens.js";
+import { Select } from "./controls.js";
+import { headsIn, noSuchHead } from "./heads.js";
+import { start } from "./app.js";
+
 const untouched = { hidden: "", positions: "kept", segments: "kept", without: "" };
 
 /** What is asked first: hidden holds places of tokens behind the mask, without the heads that are switched off. */
@@ -66,13 +85,13 @@ async function follow() {
   document.documentElement.dataset.asking = isAsking || !isDone ? "yes" : "no";
   if (isAsking || isDone) return;
   isAsking = true;
-  await loadInput(state.input, state);
+  await askInput(state.input, state);
   isAsking = false;
   draw();
 }
 
 /** Ask what a state says, and take the answer in place of what is shown. */
-loadInput = async (key, fields) => {
+async function askInput(key, fields) {
   const question = questionOf({ ...fields, input: key });
   lastQuestion = question;
   refused = fields.a.trim() ? "" : "A is empty: type a sentence";
@@ -82,12 +101,12 @@ loadInput = async (key, fields) => {
   if (refused) return;
   [answer, answered] = [next, question];
   await take(next.facts, textsOfServer(next, question));
-  state = { ...sensible(state), a: state.a, b: state.b };
   past = [{ question, words: next.words }, ...past.filter((each) => each.question !== question)].slice(0, 50);
-  if (carry) state.hidden = placesAfter(carry, next.words).join(",");
+  const hidden = carry ? { hidden: placesAfter(carry, next.words).join(",") } : {};
+  setState({ ...sensible(state), a: state.a, b: state.b, ...hidden });
   carry = null;
   history.replaceState(null, "", address());
-};
+}
 
 /** Where hidden words stand after an edit, counted from the start or the end; those that are gone are left out. */
 function placesAfter({ words, hidden }, next) {
@@ -197,7 +216,7 @@ function switchOff(text) {
   const { known, unknown } = headsIn(text);
   noHeads = unknown.length ? noSuchHead(unknown) : "";
   if (noHeads) return draw();
-  return change({ without: heads.filter((head) => known.includes(head)).map(({ name }) => name).join(",") });
+  return change({ without: allHeads.filter((head) => known.includes(head)).map(({ name }) => name).join(",") });
 }
 
 /** A button that switches the chosen heads off in the model, or on if all of them are off. */
@@ -207,7 +226,7 @@ function SwitchOff() {
   const which = chosen.length > 1 ? `these ${chosen.length} heads` : `head ${chosen[0].name}`;
   const flip = () => {
     noHeads = "";
-    const off = heads.filter((head) => (chosen.includes(head) ? !on : isOff(head)));
+    const off = allHeads.filter((head) => (chosen.includes(head) ? !on : isOff(head)));
     change({ without: off.map(({ name }) => name).join(",") });
   };
   const why = whyFixed("off");
@@ -247,7 +266,8 @@ function predictionTables(prediction) {
 
 /** The likeliest words in a hidden place, and the one that stands there. */
 function wordTable({ place, truth, truthBefore, truthAfter, before, after }, isChanged) {
-  const [was, is] = [Object.fromEntries(before), Object.fromEntries(after)];
+  const was = Object.fromEntries(before);
+  const is = Object.fromEntries(after);
   const names = Object.keys({ ...is, ...(isChanged && was) }).filter((name) => name !== truth);
   const rows = [...names.map((name) => [name, was[name], is[name]]), [truth, truthBefore, truthAfter]];
   rows.sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0));
@@ -270,3 +290,6 @@ function TurnedTable({ turned }) {
   const caption = "Vectors turned by the change (1 − cosine)";
   return html`<table><caption>${caption}</caption><tbody>${most.map(line)}</tbody></table>`;
 }
+
+askWith({ usual: usualQuestion, allowed: allowedInQuestions(), load: askInput });
+await start(textsOfServer({ ...live, facts: inputs[0] }, answered), { Asked, SwitchOff, follow });

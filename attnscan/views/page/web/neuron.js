@@ -1,33 +1,48 @@
 // The neuron view: how one head's queries and keys make one query's weights, number by number.
 
-function neuronView() {
+import { html } from "./preact.js";
+import { Bar, Canvas, clamped, Group, hasModifier, paintSquares, signed, STEPS, styleColor } from "./dom.js";
+import { facts, headsPerLayer, maskOf, neuronsOf, sourceCount, tokenCount, weightDigits } from "./data.js";
+import { change, chosenHeads, point, pointed, state, tokensOn } from "./state.js";
+import { theme } from "./theme.js";
+import { direction, named, placeOf, tokenName } from "./tokens.js";
+import { Select, Switch } from "./controls.js";
+import { numbersOf } from "./reading.js";
+
+export function neuronView() {
   const head = chosenHeads()[0];
-  const [neurons, weights, mask] = [neuronsOf(head), numbersOf(head, "weight"), maskOf(head)];
+  const neurons = neuronsOf(head);
+  const weights = numbersOf(head, "weight");
+  const mask = maskOf(head);
   if ([neurons, weights, mask].includes(undefined)) return undefined;
   if (!neurons) {
     const why = `No neurons to show for head ${head.name}: ${facts.whyNot.neurons}.`;
     return html`<p class="notice" id="neuron-notice">${why}</p>`;
   }
-  const [query, size] = [shownQuery(), facts.neurons];
-  const scaling = facts.scaling[Math.floor(head.index / HEADS)];
+  const query = shownQuery();
+  const size = facts.neurons;
+  const scaling = facts.scaling[Math.floor(head.index / headsPerLayer)];
   const q = neurons.query.subarray(query * size, (query + 1) * size);
   const rows = rowsOf(query, q, scaling, { neurons, weights, mask });
-  const [largestK, largestProduct] = [peak(neurons.key), Math.max(...rows.map(({ products }) => peak(products)))];
+  const largestK = peak(neurons.key);
+  const largestProduct = Math.max(...rows.map(({ products }) => peak(products)));
   const top = rows.reduce((best, row) => (row.weight > best.weight ? row : best));
   const at = pointed?.neuron === undefined ? { key: top.key, neuron: largestOf(top.products) } : pointed;
   const digits = neurons.error < 0.01 ? 2 : 1;
-  const sheet = { digits, query, q, rows, at, most: { q: peak(neurons.query), k: largestK, product: largestProduct } };
+  const most = { q: peak(neurons.query), k: largestK, product: largestProduct };
+  const sheet = { digits, query, q, rows, at, most };
   const factor = Number(scaling.toPrecision(3));
   return html`
     <p class="hint" id="story">
       In head <b>${head.name}</b> the query <b>${named(query)}</b>${" "}
       ${state.pairs === "all" ? "looks most at" : "looks, of these keys, most at"} <b>${named(top.key)}</b>${" "}
-      (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), each times the${" "}
-      query's neuron above it and times ${factor} (q × k), their sum (q·k), and the softmax over all keys (weight).
+      (weight ${top.weight.toFixed(weightDigits)}). Read a row from left to right: the key's neurons (k), each${" "}
+      times the query's neuron above it and times ${factor} (q × k), their sum (q·k), and the softmax over all${" "}
+      keys (weight).
     </p>
     <div class="toolbar">
       <${Select} name="keys" title="Keys" options=${[["place", "in the order of the text"], ["weight", "by weight"]]} />
-      <${Switch} name="strip" title="Neurons" choices=${SOURCE ? STRIPS.slice(0, 2) : STRIPS} />
+      <${Switch} name="strip" title="Neurons" choices=${sourceCount ? STRIPS.slice(0, 2) : STRIPS} />
       <span class="field scale"><i class="below" /> below zero <i class="above" /> above zero</span>
     </div>
     <p class="hint" id="neuron-reading" aria-live="polite">${neuronLine(sheet, factor)}</p>
@@ -50,10 +65,10 @@ function rowsOf(query, q, scaling, { neurons, weights, mask }) {
   const rows = tokensOn("k").map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
-    const isSeen = mask[(query - SOURCE) * (SOURCE || LENGTH) + key] === 1;
+    const isSeen = mask[(query - sourceCount) * (sourceCount || tokenCount) + key] === 1;
     const logit = isSeen ? products.reduce((sum, value) => sum + value, 0) : NaN;
     const asQuery = neurons.query.subarray(key * size, (key + 1) * size);
-    return { key, k, asQuery, products, logit, weight: weights[query * LENGTH + key] };
+    return { key, k, asQuery, products, logit, weight: weights[query * tokenCount + key] };
   });
   return state.keys === "weight" ? rows.sort((a, b) => b.weight - a.weight || a.key - b.key) : rows;
 }
@@ -99,15 +114,15 @@ function NeuronSheet({ digits, query, q, rows, at, most }) {
     event.currentTarget.querySelector(`[value="${rows[row].key}"]`).focus();
   };
   const strip = (values, scale, key) => {
-    const inks = [color("--above"), color("--below")];
-    const number = (_, neuron) => values[neuron] / scale;
-    const paint = (canvas) => paintSquares(canvas, [0], [...values.keys()], number, ...inks);
+    const inks = [styleColor("--above"), styleColor("--below")];
+    const numberOf = (_, neuron) => values[neuron] / scale;
+    const paint = (canvas) => paintSquares(canvas, [0], [...values.keys()], numberOf, ...inks);
     const go = ({ offsetX, target }) => {
       point({ key, neuron: clamped(Math.floor((offsetX / target.clientWidth) * q.length), q.length) });
     };
     const style = { left: `${(100 * at.neuron) / q.length}%`, width: `${100 / q.length}%` };
     return html`<div class="strip">
-      <${Canvas} aria-hidden="true" paint=${paint} of=${[values.join(), scale, theme()]}
+      <${Canvas} aria-hidden="true" paint=${paint} values=${[values.join(), scale, theme()]}
         onPointerMove=${go} onPointerDown=${go} />
       ${(key === at.key || key === query) && html`<i style=${style} />`}
     </div>`;
@@ -117,7 +132,8 @@ function NeuronSheet({ digits, query, q, rows, at, most }) {
   const line = (row) => {
     const { key } = row;
     const name = facts.tokens[key];
-    const [logit, weight] = [signed(row.logit, digits), row.weight.toFixed(DIGITS)];
+    const logit = signed(row.logit, digits);
+    const weight = row.weight.toFixed(weightDigits);
     return html`<tr key=${key} class=${key === at.key ? "chosen" : ""}>
       <th scope="row"><button type="button" value=${key} class=${facts.special[key] ? "special" : ""}
         tabindex=${key === at.key ? 0 : -1} title="${name} · ${tokenName(key)}"

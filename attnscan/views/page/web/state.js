@@ -1,5 +1,25 @@
 // What is shown: one object, kept in the page's address, so that a view can be linked, found again and gone back to.
 
+import { draw, idle } from "./redraw.js";
+import {
+  amongWords,
+  columnsShown,
+  facts,
+  hasNeurons,
+  headNamed,
+  inputs,
+  kindNamed,
+  ofCarried,
+  patterns,
+  sourceCount,
+  take,
+  textsOfFile,
+  tokenCount,
+} from "./data.js";
+
+const VIEW_NAMES = ["model", "head", "neuron", "table"];
+export const viewNames = () => VIEW_NAMES.filter((name) => name !== "neuron" || hasNeurons());
+
 /** What is shown unless something else is chosen. */
 const usual = () => ({
   input: inputs[0].key, // which kind of attention, or sentence of a treebank
@@ -18,10 +38,10 @@ const usual = () => ({
   strip: "product", // of the neuron view in a narrow window: product, k or q
   sort: "",
   theme: "",
-  ...(live && usualQuestion()),
+  ...question.usual(),
 });
 
-const isPlace = (text) => /^\d+$/.test(text) && Number(text) < LENGTH;
+const isPlace = (text) => /^\d+$/.test(text) && Number(text) < tokenCount;
 
 const allowed = {
   input: (text) => inputs.some(({ key }) => key === text),
@@ -37,41 +57,69 @@ const allowed = {
   pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && hasTwoSentences()),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   keys: (text) => ["place", "weight"].includes(text),
-  strip: (text) => ["product", "k", "q"].includes(text) && !(SOURCE && text === "q"), // a source asks nothing
+  strip: (text) => ["product", "k", "q"].includes(text) && !(sourceCount && text === "q"), // a source asks nothing
   sort: (text) => text === "" || (/^[+-]/.test(text) && columnsShown().includes(text.slice(1))),
   theme: (text) => ["", "light", "dark"].includes(text),
-  ...(live && allowedInQuestions()),
 };
 
-let state = {};
+/** Put the input of a name in the place of the one that is shown, of those that the page holds. */
+async function takeHeldInput(key) {
+  const place = inputs.findIndex((each) => each.key === key);
+  if (inputs[place] !== facts) await take(inputs[place], textsOfFile(inputs[place]));
+}
+
+/**
+ * What a live page adds: what else its address keeps, and how it gets an input.
+ * @type {{
+ *   usual: () => object,
+ *   allowed: Record<string, (text: string) => boolean>,
+ *   load: (key: string, fields: object) => Promise<void>,
+ * }}
+ */
+let question = { usual: () => ({}), allowed: {}, load: takeHeldInput };
+
+/** Let a live page ask its server. */
+export function askWith(fields) {
+  question = fields;
+}
+
+const isAllowed = (name, text) => (question.allowed[name] ?? allowed[name])(text);
+
+export let state = {};
+
 /** What the pointer is at: { side, index } a token, { query, key, head } a cell or line; of neurons { key, neuron }. */
-let pointed = null; // or { peek }, a token that asks while the pointer is there
+export let pointed = null; // or { peek }, a token that asks while the pointer is there
+
+/** Show another state, without a step to go back from. */
+export function setState(next) {
+  state = next;
+}
 
 /** The state with what makes no sense for this input as it usually is. */
-function sensible(wanted) {
+export function sensible(wanted) {
   const known = Object.entries(usual()).map(([name, value]) => {
-    return [name, Object.hasOwn(wanted, name) && allowed[name](wanted[name]) ? wanted[name] : value];
+    return [name, Object.hasOwn(wanted, name) && isAllowed(name, wanted[name]) ? wanted[name] : value];
   });
   return Object.fromEntries(known);
 }
 
 /** Take over what the address says; a head's letter tells its kind of attention. */
-async function readAddress() {
+export async function readAddress() {
   const fields = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const letter = fields.heads?.replace(/[\d-].*/, "");
   const key = fields.input ?? inputs.find((each) => each.letter === letter)?.key;
-  await loadInput(allowed.input(key) ? key : inputs[0].key, { ...usual(), ...fields });
+  await question.load(isAllowed("input", key) ? key : inputs[0].key, { ...usual(), ...fields });
   state = sensible({ ...fields, input: facts.key });
 }
 
-function address(of = state) {
+export function address(shown = state) {
   const usually = usual();
-  const entries = Object.entries(of).filter(([name, value]) => value !== usually[name]);
+  const entries = Object.entries(shown).filter(([name, value]) => value !== usually[name]);
   return `#${new URLSearchParams(entries).toString().replaceAll("%2C", ",")}`;
 }
 
 /** Change what is shown; resolves when it is there. Another view, head or input is a step to go back from. */
-function change(changes) {
+export function change(changes) {
   const before = state;
   state = { ...state, ...changes };
   const isStep = ["view", "heads", "input"].some((name) => before[name] !== state[name]);
@@ -81,39 +129,38 @@ function change(changes) {
     // a page inside another one has no address to keep it in
   }
   draw();
-  return new Promise((done) => (waiting ? whenIdle.push(done) : done()));
+  return idle();
 }
 
-/** Put the input of a name in the place of the one that is shown; a live page asks its server. */
-let loadInput = async (key) => {
-  const place = inputs.findIndex((each) => each.key === key);
-  if (inputs[place] !== facts) await take(inputs[place], textsOfFile(inputs[place]));
-};
-
-async function chooseInput(key) {
-  await loadInput(key, { ...state, input: key });
+export async function chooseInput(key) {
+  await question.load(key, { ...state, input: key });
   return change(sensible({ ...state, input: facts.key, token: "", link: "" }));
 }
 
-const chosenHeads = () => state.heads.split(",").map((name) => headNamed[name]);
+/** The name of the reading that the two switches choose. */
+export const reading = () => state.by + (state.special === "out" ? "-words" : "");
+export const chosenHeads = () => state.heads.split(",").map((name) => headNamed[name]);
+
+/** Whether a live page has switched a head off. */
+export const isOff = (head) => (state.without ?? "").split(",").includes(head.name);
 
 /** Show what is pointed at, or with null nothing. */
-function point(at) {
+export function point(at) {
   if (JSON.stringify(at) === JSON.stringify(pointed)) return;
   pointed = at;
   draw();
 }
 
-const hasTwoSentences = () => !SOURCE && new Set(facts.segments).size > 1;
+export const hasTwoSentences = () => !sourceCount && new Set(facts.segments).size > 1;
 
 /** Whether the sentences that are chosen have a token as query, side `q`, or as key, side `k`. */
-function isAsked(index, side) {
-  if (SOURCE) return index >= SOURCE === (side === "q"); // the target's tokens look at the source's
+export function isAsked(index, side) {
+  if (sourceCount) return index >= sourceCount === (side === "q"); // the target's tokens look at the source's
   return state.pairs === "all" || facts.segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
 }
 
 /** The tokens that are shown on a side. */
-function tokensOn(side) {
+export function tokensOn(side) {
   const all = [...facts.tokens.keys()].filter((index) => isAsked(index, side));
   return amongWords(reading()) && state.view !== "neuron" ? all.filter((index) => !facts.special[index]) : all;
 }

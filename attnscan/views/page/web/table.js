@@ -1,24 +1,27 @@
 // The table: every head with its labels and scores, to sort, to filter, and to save as CSV.
 
-const TEXTS = ["head", "label", "among_words"];
-const HEADINGS = { label_stays: "label stays", among_words: "among words", average: "average head" };
+import { html } from "./preact.js";
+import { Group, saveAs, Swatch } from "./dom.js";
+import { allHeads, column, columnsShown, facts, kindNamed, patterns } from "./data.js";
+import { change, state } from "./state.js";
+import { Select } from "./controls.js";
+import { aboveChance, cellOf, isOf, isUnsure, kindsShown } from "./reading.js";
+import { openHead } from "./heads.js";
 
-/** Which columns are shown: not the ends of intervals, which stand in the CSV and on a head's card. */
-function columnsShown() {
-  const bounds = patterns.flatMap(({ id }) => [`${id}_low`, `${id}_high`]);
-  return ["head", ...Object.keys(column).slice(column.name + 1).filter((name) => !bounds.includes(name))];
-}
+const TEXTS = ["head", "label", "among_words"];
+const HEADINGS = { "label_stays": "label stays", "among_words": "among words", "average": "average head" };
 
 /** The heads that are shown, in the order that they are shown in. */
 function rowsShown() {
-  const rows = heads.filter((head) => !state.only || isOf(head, state.only));
+  const rows = allHeads.filter((head) => !state.only || isOf(head, state.only));
   if (!state.sort) return rows;
-  const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
+  const way = state.sort[0] === "+" ? 1 : -1;
+  const name = state.sort.slice(1);
   if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
   const value = (head) => (TEXTS.includes(name) ? cellOf(head, name) : Number(cellOf(head, name)));
   const isEmpty = (head) => cellOf(head, name) === "" && !TEXTS.includes(name);
-  const compare = (a, b) => (value(a) < value(b) ? -way : value(a) > value(b) ? way : 0);
-  return rows.sort((a, b) => isEmpty(a) - isEmpty(b) || compare(a, b) || a.index - b.index);
+  const compare = (a, b) => way * (Number(value(a) > value(b)) - Number(value(a) < value(b)));
+  return rows.sort((a, b) => Number(isEmpty(a)) - Number(isEmpty(b)) || compare(a, b) || a.index - b.index);
 }
 
 /** First by falling numbers or rising names, then the other way round, then as it was. */
@@ -27,9 +30,10 @@ function sortBy(name) {
   change({ sort: { [first + name]: then + name, [then + name]: "" }[state.sort] ?? first + name });
 }
 
-function tableView() {
+export function tableView() {
   const rows = rowsShown();
-  const count = rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
+  const all = `${allHeads.length} heads`;
+  const count = rows.length === allHeads.length ? all : `${rows.length} of ${all}`;
   const kinds = [["", "all heads"], ...kindsShown().map(({ id, words }) => [id, words])];
   const heading = (name) => {
     const order = { [`+${name}`]: "ascending", [`-${name}`]: "descending" }[state.sort] ?? "none";
@@ -64,7 +68,8 @@ function labelCell(head, name) {
 
 /** A number with two decimals, in full under the pointer; a pattern's score on a tint, if above chance. */
 function numberCell(head, name) {
-  const [text, kind] = [cellOf(head, name), patterns.find(({ id }) => id === name)];
+  const text = cellOf(head, name);
+  const kind = patterns.find(({ id }) => id === name);
   const isFraction = text.includes(".");
   const tint = kind && { "--color": kind.color, "--share": aboveChance(head, kind) };
   return html`<td class=${kind ? "number score" : "number"} title=${isFraction ? text : null} style=${tint}>

@@ -1,10 +1,18 @@
 // A sentence's dependency tree over the head view, with the arcs that heads follow.
 
+import { html } from "./preact.js";
+import { Group } from "./dom.js";
+import { draw } from "./redraw.js";
+import { bytesOf, facts, joined, ofCarried, once, tokenCount, treebank } from "./data.js";
+import { change, reading, state } from "./state.js";
+import { direction } from "./tokens.js";
+import { colorsOf } from "./heads.js";
+
 const LEVEL = 22; // CSS pixels between two levels of arcs
 const BEND = 6; // of an arc's corners
 let lit = null; // the arc that is pointed at
 
-function Tree({ heads, weights }) {
+export function Tree({ heads, weights }) {
   const by = ofCarried(reading()) ? "carried" : "weight";
   const most = once(`most-${by}`, async () => joined(await bytesOf(`most-${by}`)));
   if (!most) return null;
@@ -40,7 +48,7 @@ function ArcNames({ arcs, heads, height }) {
     lit = event.target.closest("button")?.value ?? null;
     draw();
   };
-  const dark = () => {
+  const unlight = () => {
     lit = null;
     draw();
   };
@@ -49,7 +57,7 @@ function ArcNames({ arcs, heads, height }) {
     if (token !== "q-1") change({ token: state.token === token ? "" : token });
   };
   return html`<${Group} class="labels" role="group" aria-label="Arcs of the dependency tree" onPointerOver=${light}
-    onfocusin=${light} onPointerLeave=${dark} onfocusout=${dark}>
+    onfocusin=${light} onPointerLeave=${unlight} onfocusout=${unlight}>
     ${arcs.map((arc, place) => html`<button type="button" value=${String(place)}
       class=${followerOf(arc, heads) ? "followed" : ""} aria-label=${heardOf(arc, heads).join(". ")}
       style=${{ left: `${(arc.fromX + arc.toX) / 2}px`, top: `${height - arc.level * LEVEL}px` }}
@@ -63,13 +71,15 @@ const followerOf = ({ up, down }, heads) => heads.find((_, place) => up[place][0
 /** An arc in the colour of the head that follows it, with an arrow to the word that is attended to most. */
 function Arc({ arc, heads, height, isLit }) {
   const head = followerOf(arc, heads);
-  const ink = head ? colorsOf(head).color : isLit ? "var(--faint)" : "var(--pale)";
+  const paleInk = isLit ? "var(--faint)" : "var(--pale)";
+  const ink = head ? colorsOf(head).color : paleInk;
   const top = height - arc.level * LEVEL;
   const bend = Math.min(BEND, Math.abs(arc.toX - arc.fromX) / 2) * Math.sign(arc.toX - arc.fromX);
-  const [first, second] = [`q0 -${BEND} ${bend} -${BEND}`, `q${bend} 0 ${bend} ${BEND}`];
+  const first = `q0 -${BEND} ${bend} -${BEND}`;
+  const second = `q${bend} 0 ${bend} ${BEND}`;
   const path = `M${arc.fromX} ${height} V${top + BEND} ${first} H${arc.toX - bend} ${second} V${height}`;
   const arrow = (x) => html`<path d="M${x - 4} ${height - 7} h8 l-4 7 z" fill=${ink} />`;
-  return html`<path d=${path} fill="none" stroke=${ink} stroke-width=${(head ? 2 : 1) + isLit} />
+  return html`<path d=${path} fill="none" stroke=${ink} stroke-width=${(head ? 2 : 1) + Number(isLit)} />
     ${arc.up.some(([follows]) => follows) && arrow(arc.toX)}
     ${arc.down.some(([follows]) => follows) && arrow(arc.fromX)}`;
 }
@@ -106,7 +116,8 @@ function layOut(words, relations, headOf, arcs) {
   const width = widths.reduce((sum, each) => sum + each, 0);
   let end = 0;
   const middle = widths.map((each) => (end += each) - each / 2).map((x) => (direction() === "rtl" ? width - x : x));
-  const [first, last] = [({ from, to }) => Math.min(from, to), ({ from, to }) => Math.max(from, to)];
+  const first = ({ from, to }) => Math.min(from, to);
+  const last = ({ from, to }) => Math.max(from, to);
   const placed = [];
   for (const arc of [...arcs].sort((a, b) => last(a) - first(a) - (last(b) - first(b)))) {
     const under = placed.filter((other) => first(other) < last(arc) && first(arc) < last(other));
@@ -128,8 +139,9 @@ function layOut(words, relations, headOf, arcs) {
 /** What a word attends to another with: the mean over its tokens of the sum over the other's; null if unknown. */
 function wordWeight(numbers, from, to) {
   const tokensOf = (word) => [...facts.tokens.keys()].filter((token) => facts.tree.wordOf[token] === word);
-  const [queries, keys] = [tokensOf(from), tokensOf(to)];
+  const queries = tokensOf(from);
+  const keys = tokensOf(to);
   if (!numbers || !queries.length) return null;
-  const sums = queries.map((query) => keys.reduce((sum, key) => sum + numbers[query * LENGTH + key], 0));
+  const sums = queries.map((query) => keys.reduce((sum, key) => sum + numbers[query * tokenCount + key], 0));
   return sums.reduce((sum, each) => sum + each, 0) / queries.length;
 }
