@@ -1,4 +1,4 @@
-"""Join the page's scripts, which are ES modules, into one, since a page is one file and fetches none.
+"""Join the page's scripts, which are ES modules, into one: a page is one file, and fetches none.
 
 A module imports names of others by `import { … } from "./name.js";`, and exports what it declares.
 Modules stand in the order of their imports, each once, without these words: all names of their top

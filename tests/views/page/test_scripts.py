@@ -21,7 +21,7 @@ def _read(name: str) -> str:
 def test_imported_modules_stand_above_once() -> None:
     modules = {
         "entry": 'import { b } from "./b.js";\nimport { c } from "./c.js";\n\nb(c);\n',
-        "b": '// A comment.\n\nimport {\n  c,\n} from "./c.js";\n\nexport const b = (x) => x + c;\n',
+        "b": '// Why.\n\nimport {\n  c,\n} from "./c.js";\n\nexport const b = (x) => x + c;\n',
         "c": "/** How many. */\nexport let c = 1; // one\n",
     }
     joined = join_modules("entry", modules.__getitem__)
