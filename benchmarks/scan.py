@@ -34,8 +34,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import sum_batch
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scoring.labels import scores_of
+from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.units import Targets
 
 TOKENS = 8192
@@ -169,7 +169,7 @@ def synchronize(device: torch.device, run: Callable[[], object]) -> None:
 
 def score(tap: AttentionTap, batch: EncodedBatch) -> np.ndarray:
     """A batch's scores."""
-    scorer = Scorer(Targets(batch, PATTERNS))
+    scorer = PatternScorer(Targets(batch, PATTERNS))
     tap.run(batch.model_inputs, scorer)
     return scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS]).every_key.score
 

@@ -17,6 +17,7 @@ tap.py                  attention, layer by layer, as blocks to a consumer
 watch.py                a model's own eager attention, call by call
 keeper.py               a consumer that keeps one input's attention
 carried.py              what heads carry: output projections; weights times the norms of values
+predictive.py           ask a model which words help to predict which
 memory.py               what main memory allows
 threads.py              work side by side
 relatedness.py          which words are related, by the model's own embeddings

@@ -13,7 +13,7 @@ from attnscan.errors import CaptureError, InputError, ModelError
 from attnscan.inputs.annotations import unit_links
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.inputs.spelling import bare
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen, Selection
@@ -24,10 +24,11 @@ from attnscan.results.signature import AttentionView, By, Signature, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.blocks import KEY_SETS
+from attnscan.scoring.class_scorer import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
-from attnscan.scoring.scorer import ClassScorer, Scorer
-from attnscan.scoring.units import Targets
+from attnscan.scoring.pattern_scorer import PatternScorer
+from attnscan.scoring.units import Targets, show_units
 
 
 def classify_input(
@@ -134,12 +135,10 @@ class InputReading:
 
     def take(self, block: AttentionBlock) -> None:
         """Take one block of attention while the model runs."""
-        for consumer in self._scorers["weight"].consumers:
-            consumer(block)
+        self._scorers["weight"].take(block)
         if self._projections is not None:
             carried = self._projections.to_carried(block)
-            for consumer in self._scorers["carried"].consumers:
-                consumer(carried)
+            self._scorers["carried"].take(carried)
             outputs = self._projections.output_norms(block)[0]
             if self._outputs.shape[:2] != block.grid.shape:
                 self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
@@ -197,17 +196,18 @@ class InputScorers:
         self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True
     ) -> None:
         wanted: tuple[Special, ...] = get_args(Special) if keep else (options.reading.special,)
-        self.scorer = Scorer(targets)
+        self._units = targets.units
+        self.scorer = PatternScorer(targets)
         self.class_scorers: dict[Special, ClassScorer | None] = dict.fromkeys(wanted)
         if in_full:
             for special in wanted:
                 scorer = ClassScorer(targets.units, special=special == "in")
                 self.class_scorers[special] = scorer
 
-    @property
-    def consumers(self) -> list[Consumer]:
-        """All that take blocks."""
-        return [self.scorer, *(scorer for scorer in self.class_scorers.values() if scorer)]
+    def take(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        class_scorers = [scorer for scorer in self.class_scorers.values() if scorer is not None]
+        show_units(self._units, [self.scorer, *class_scorers], block)
 
 
 def result_of_input(

@@ -21,6 +21,7 @@ from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
 from attnscan.model.memory import is_too_long
+from attnscan.model.predictive import MaskedQueries, within_budget
 from attnscan.model.threads import parallel_map
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
@@ -28,7 +29,6 @@ from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanProgress, ScanState, Sums, half
 from attnscan.scoring.blocks import PairSums, add_sums
-from attnscan.scoring.predictive import MaskedQueries, within_budget
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
 

@@ -17,6 +17,7 @@ from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.forward import eval_mode
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.memory import check_memory
+from attnscan.model.predictive import MaskedQueries, help_between_words, measure_of
 from attnscan.model.sources import Source, choose, short
 from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import most_workers
@@ -27,12 +28,11 @@ from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.scan.options import OnProgress, ScanOptions, silent
-from attnscan.scoring.predictive import MaskedQueries, help_between_words, measure_of
-from attnscan.scoring.scorer import pair_sums
+from attnscan.scoring.pair_sums import pair_sums
 from attnscan.scoring.units import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
-"""Given the places of some pairs and their own sums, as `Scorer.sums` names them."""
+"""Given the places of some pairs and their own sums, as `PatternScorer.sums` names them."""
 _WATCHED_COPIES = 4  # of a layer's weights, that a model's own attention and scoring hold at once
 _BYTES_PER_TOKEN = 150_000  # that a run over a long input takes on a CPU
 _SHORT = 1024  # tokens: no more can fill a memory

@@ -39,8 +39,7 @@ def classify_weights(
     scorers = InputScorers(targets, options, keep=bool(keep))
     grid = Grid(saved.attention.shape[:2], options.kind)
     for block in _blocks(saved, grid):
-        for consumer in scorers.consumers:
-            consumer(block)
+        scorers.take(block)
     signature = _sign(saved, name, options)
     result = result_of_input(
         signature, encoded, options, {"weight": scorers}, "there is no model to ask"

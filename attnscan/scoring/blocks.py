@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnscan.results.scores import RESAMPLINGS, FloatArray
 
 SumsByName = Mapping[str, FloatArray]
-"""Pairs' own sums, as `Scorer` and `ClassScorer` name them.
+"""Pairs' own sums, as `PatternScorer` and `ClassScorer` name them.
 
 Shape: each [pair, layer, head, column or 1]."""
 KEY_SETS = ("every_key", "words_only")

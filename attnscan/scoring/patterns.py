@@ -319,7 +319,7 @@ PATTERNS = (
     Pattern(
         id="predictive",
         letter="W",
-        target=None,  # `predictive.py` asks the model itself
+        target=None,  # `model/predictive.py` asks the model itself
         counts="weight on the words that help to predict the word",
         words="the words that predict it",
         group="predicts",

@@ -1,13 +1,13 @@
-"""A batch by its scored units: weights of tokens made weights of words, the targets that patterns set, and sums.
+"""A batch by its scored units: attention between words, the targets that patterns set, and sums.
 
-Attention to a word is the sum over its pieces, from it the mean. Sums are made in float64: so those of an input do not
-depend on the inputs beside it.
+Attention to a word is the sum over its pieces, from it the mean. Sums are made in float64: so those
+of an input do not depend on the inputs beside it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,24 +23,46 @@ from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import Pattern
 
 T = TypeVar("T")
-EPSILON = 1e-30  # of a word's weight on words: less is not renormalised, and its row stays zero
-CELLS = (
-    1 << 20
-)  # weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries
-MOST_WORDS = 512  # blocks of one input's words: with one each, sums of 8,192 words and 264 heads would take 3 GB
+EPSILON = 1e-30
+"""Of a word's weight on words: less is not renormalised, and its row stays zero."""
+CELLS = 1 << 20
+"""Weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries."""
+MAX_WORD_BLOCKS = 512
+"""Blocks of one input's words: with one each, sums of 8,192 words and 264 heads would take 3 GB."""
+
+
+MARKS = ("words", "start", "middle", "end", "frequent", "rare")
+"""Marks of keys: words; special tokens before, between and behind the words; words of two kinds."""
+
+
+class _UnitPlaces(NamedTuple):
+    """Where the tokens of a block belong. Padding belongs to one unit more than there are."""
+
+    query: Tensor
+    """The unit of each token that looks. Shape: [input, 1, query token, 1]."""
+    key: Tensor
+    """The unit of each token that is looked at. Shape: [input, 1, 1, key token]."""
+    tokens: Tensor
+    """How many tokens each query has, at least 1. Shape: [input, 1, query, 1], float32."""
+    queries: int
+    keys: int
 
 
 @dataclass(frozen=True)
 class UnitBlock:
-    """Attention by units: some inputs, some heads of a layer, and all or some queries, with whole rows."""
+    """Attention by units: some inputs, some heads of a layer, some or all queries, whole rows."""
 
-    token_block: AttentionBlock  # these inputs' alone
-    batch: EncodedBatch  # these inputs by units under the block's mask, with the units that ask and that are keys
-    rows: slice  # the tokens that ask
-    cache: dict[str, Any]  # values that all layers of one mask share
+    token_block: AttentionBlock
+    """These inputs' alone."""
+    batch: EncodedBatch
+    """These inputs by units under the block's mask, with the units that are queries and keys."""
+    rows: slice
+    """The tokens that are queries."""
+    cache: dict[str, Any]
+    """Values that all layers of one mask share."""
 
     def cached(self, name: str, make: Callable[[], T]) -> T:
-        """Return what `make` computes from the mask and these queries; layers of one mask share it."""
+        """Return what `make` computes from the mask and these queries, once for all its layers."""
         if name not in self.cache:
             self.cache[name] = make()
         return cast(T, self.cache[name])
@@ -49,38 +71,77 @@ class UnitBlock:
         """Shape: [input, head, query token, key token] -> [input, head, query, key]."""
         if self.batch.unit is None:
             return weights
-        (unit,) = self.batch.unit
-        queries, keys = (
-            ids[ids >= 0] for ids in (unit[self.rows], unit[self.token_block.columns])
-        )  # without padding
-        weights, count = (
-            weights[..., : len(queries), : len(keys)],
-            (queries - queries[0]).bincount(),
+        places = self.cached("unit places", self._unit_places)
+        inputs, heads, rows, _ = weights.shape
+        to_units = weights.new_zeros(inputs, heads, rows, places.keys + 1)
+        to_units.scatter_add_(3, places.key.expand_as(weights), weights)
+        summed = weights.new_zeros(inputs, heads, places.queries + 1, places.keys + 1)
+        summed.scatter_add_(2, places.query.expand_as(to_units), to_units)
+        return summed[:, :, : places.queries, : places.keys] / places.tokens
+
+    def _unit_places(self) -> _UnitPlaces:
+        assert self.batch.unit is not None
+        units = range(self.batch.word.shape[1])
+        queries = units[self.batch.queries]
+        keys = units[self.batch.keys]
+        query = _places(self.batch.unit[:, self.rows], queries)
+        tokens = torch.zeros(len(query), len(queries) + 1, device=query.device)
+        tokens.scatter_add_(1, query, torch.ones_like(query, dtype=tokens.dtype))
+        return _UnitPlaces(
+            query=query[:, None, :, None],
+            key=_places(self.batch.unit[:, self.token_block.columns], keys)[:, None, None],
+            tokens=tokens[:, None, :-1, None].clip(1),
+            queries=len(queries),
+            keys=len(keys),
         )
-        to_units = weights.new_zeros(*weights.shape[:3], int(keys[-1]) + 1).index_add_(
-            3, keys, weights
-        )
-        summed = to_units.new_zeros(*weights.shape[:2], len(count), to_units.shape[3])
-        mean: Tensor = summed.index_add_(2, queries - queries[0], to_units) / count[:, None]
-        return mean
 
     @cached_property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
-        first, rows = self.token_block.rows.start, self.rows
-        return self.by_units(self.token_block.weights[:, :, rows.start - first : rows.stop - first])
+        first = self.token_block.rows.start
+        rows = slice(self.rows.start - first, self.rows.stop - first)
+        return self.by_units(self.token_block.weights[:, :, rows])
+
+    @cached_property
+    def marked(self) -> Tensor:
+        """Weight on keys by their marks. Shape: [input, head, query, mark]."""
+        return self.on_marks(self.weights)
+
+    def on_marks(self, weights: Tensor) -> Tensor:
+        """What rows have on words and on special tokens, the latter by their place, and on words
+        that are frequent, or rare.
+
+        Shape: `weights` [input, head, query, key] -> [input, head, query, mark], as in `MARKS`.
+        """
+        marks = self.cached("marks", self._marks)
+        return (weights.flatten(1, 2) @ marks).view(*weights.shape[:3], len(MARKS))
+
+    def _marks(self) -> Tensor:
+        """The marks of keys, 0 or 1. Shape: [input, key, mark]."""
+        batch = self.batch
+        frequent = torch.zeros_like(batch.word)
+        rare = frequent
+        if batch.frequent is not None:
+            frequent = batch.frequent
+            rare = batch.word & ~frequent & ~batch.punctuation
+        marks = torch.stack([batch.key_word, *batch.delimiters, frequent, rare], -1)
+        return marks[:, batch.keys].float()
 
     @cached_property
     def has_row(self) -> Tensor:
         """Which queries have weight on any key. Shape: [input, head, query], bool."""
         if self.token_block.value_norms is None:
-            return torch.ones_like(self.weights[..., 0], dtype=torch.bool)
+            every_row = self.cached("every row", lambda: torch.ones_like(self.batch.word[:1, :1]))
+            return every_row[:, None].expand(self.weights.shape[:3])
         return self.weights.sum(-1) > 0
 
     @cached_property
     def takes(self) -> Tensor:
         """Which queries are words and have weight on any key. Shape: [input, head, query], bool."""
-        return self.has_row & self.batch.query_word[:, None, self.batch.queries]
+        query_word = self.batch.query_word[:, None, self.batch.queries]
+        if self.token_block.value_norms is None:
+            return query_word.expand(self.weights.shape[:3])
+        return self.has_row & query_word
 
     @property
     def even(self) -> Tensor:
@@ -90,16 +151,16 @@ class UnitBlock:
 
     @property
     def even_carried(self) -> Tensor | None:
-        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys that may be seen.
+        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
 
-        A row that carries nothing is zero. Shape: [input, head, query, key], float32; None of weights.
+        A row that carries nothing is zero. None of weights.
+        Shape: [input, head, query, key], float32.
         """
         if self.token_block.value_norms is None:
             return None
         even = self._visible * self.token_block.value_norms[:, :, None]
-        return (
-            self.by_units(even / even.sum(-1, keepdim=True).clip(EPSILON)) * self.has_row[..., None]
-        )
+        even = even / even.sum(-1, keepdim=True).clip(EPSILON)
+        return self.by_units(even) * self.has_row[..., None]
 
     @property
     def _visible(self) -> Tensor:
@@ -108,96 +169,175 @@ class UnitBlock:
         return block.visible[block.inputs, None, self.rows, block.columns].float()
 
 
+def _places(unit: Tensor, units: range) -> Tensor:
+    """The places of tokens in a range of units, their number for padding. Shape: [input, token]."""
+    return torch.where(unit >= 0, unit - units.start, len(units))
+
+
+class _UnderMask(NamedTuple):
+    """Some inputs under a mask, and what follows from it."""
+
+    visible: Tensor
+    """Kept alive, so that its id stays its own."""
+    batch: EncodedBatch
+    cache: dict[str, Any]
+
+
 class Units:
     """A batch by its units. By query, sums are made of each word of its single input."""
 
     def __init__(self, batch: EncodedBatch, *, by_query: bool = False) -> None:
-        self.batch, self.by_query = batch, by_query
-        self._cache: dict[tuple[int, ...], tuple[Tensor, EncodedBatch, dict[str, Any]]] = {}
+        self.batch = batch
+        self.by_query = by_query
+        self._cache: dict[tuple[int, ...], _UnderMask] = {}
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
-        """Split a block of tokens into blocks of units; input by input, if words have several tokens.
+        """Split a block of tokens into blocks of units.
 
         A long input has several ranges of queries, in one list; with `all_queries`, a single range.
         """
-        start, stop, _ = block.inputs.indices(len(self.batch))
-        step = stop - start if self.batch.unit is None else 1
-        most = block.weights.shape[2] if all_queries else max(1, CELLS // block.weights.shape[3])
+        inputs = range(len(self.batch))[block.inputs]
+        queries = block.weights.shape[2]
+        most = queries if all_queries else max(1, CELLS // block.weights.shape[3])
+        # Where ranges of queries begin, or the target behind its source, inputs differ by word
+        alone = self.batch.unit is not None and (queries > most or block.rows.start > 0)
+        step = 1 if alone else len(inputs)
         return [
-            self._parts(block, slice(i, i + step), i - start, most)
-            for i in range(start, stop, step)
+            self._parts(block, slice(first, min(first + step, inputs.stop)), most)
+            for first in inputs[::step]
         ]
 
-    def _parts(
-        self, block: AttentionBlock, inputs: slice, first: int, most: int
-    ) -> list[UnitBlock]:
-        """Split some inputs of a block, from its `first` on, into ranges of queries that cut no word in two."""
-        places = slice(first, first + inputs.stop - inputs.start)
+    def _parts(self, block: AttentionBlock, inputs: slice, most: int) -> list[UnitBlock]:
+        """Split some inputs of a block into ranges of at most so many queries."""
+        start = range(len(self.batch))[block.inputs].start
+        places = slice(inputs.start - start, inputs.stop - start)
         norms = None if block.value_norms is None else block.value_norms[places]
         token_block = replace(
             block, inputs=inputs, weights=block.weights[places], value_norms=norms
         )
-        starts = list(range(block.rows.start, block.rows.stop, most))
-        if self.batch.unit is not None:
-            unit = self.batch.inputs[inputs.start].unit
-            starts = [unit.index(unit[start]) for start in starts]
         parts = []
-        for rows in map(slice, starts, [*starts[1:], block.rows.stop]):
-            key = (
-                inputs.start,
-                inputs.stop,
-                rows.start,
-                rows.stop,
-                block.columns.stop,
-                id(block.visible),
-            )
-            if key not in self._cache:
-                visible = block.visible[inputs, rows, block.columns]
-                of_units = self.batch.with_mask(visible, inputs, rows, block.columns)
-                self._cache[key] = (
-                    block.visible,
-                    of_units,
-                    {},
-                )  # the mask is kept alive, so that its id stays its own
-            parts.append(UnitBlock(token_block, self._cache[key][1], rows, self._cache[key][2]))
+        for rows in self._row_ranges(block.rows, inputs.start, most):
+            under_mask = self._under_mask(block, inputs, rows)
+            parts.append(UnitBlock(token_block, under_mask.batch, rows, under_mask.cache))
         return parts
+
+    def _row_ranges(self, rows: slice, number: int, most: int) -> list[slice]:
+        """Split the tokens of an input into ranges that cut no word in two."""
+        starts = list(range(rows.start, rows.stop, most))
+        if self.batch.unit is not None and len(starts) > 1:
+            unit = self.batch.inputs[number].unit
+            starts = [unit.index(unit[start]) for start in starts]
+        stops = [*starts[1:], rows.stop]
+        return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+    def _under_mask(self, block: AttentionBlock, inputs: slice, rows: slice) -> _UnderMask:
+        """Some inputs and queries under the mask of a block, once for all layers that have it."""
+        columns = block.columns
+        ends = (inputs.start, inputs.stop, rows.start, rows.stop, columns.stop)
+        key = (*ends, id(block.visible))
+        if key not in self._cache:
+            visible = block.visible[inputs, rows, columns]
+            batch = self.batch.with_mask(visible, inputs, rows, columns)
+            self._cache[key] = _UnderMask(block.visible, batch, {})
+        return self._cache[key]
+
+
+class UnitConsumer(Protocol):
+    """Takes attention between units."""
+
+    all_queries: bool
+    """Whether it needs all queries of a block at once."""
+
+    def take(self, parts: Sequence[UnitBlock]) -> None:
+        """Take some inputs of a block, which may be split into ranges of queries."""
+
+
+def show_units(units: Units, consumers: Sequence[UnitConsumer], block: AttentionBlock) -> None:
+    """Split a block into units, once for all consumers that take the same ranges of queries."""
+    for all_queries in (False, True):
+        takers = [consumer for consumer in consumers if consumer.all_queries is all_queries]
+        if takers:
+            for parts in units.blocks(block, all_queries=all_queries):
+                for taker in takers:
+                    taker.take(parts)
 
 
 class BatchSums:
-    """Named sums of each input of a batch or, by query, of one input's words or blocks of neighbouring words."""
+    """Named sums of each input of a batch or, by query, of one input's words or blocks of these.
+
+    The columns of all names stand side by side in one tensor, so that what a device adds and copies
+    comes in one piece.
+    """
 
     def __init__(self, units: Units) -> None:
-        self._sums, self._into, self._count = dict[str, Tensor](), None, len(units.batch)
-        if units.by_query:  # the block of each query, from 1 on: a word each, or neighbours; 0 of all that are no words
-            (word,), count = units.batch.query_word, int(units.batch.query_word.sum())
-            self._count = min(count, MOST_WORDS) + 1
-            self._into = ((word.cumsum(0) - 1) * (self._count - 1) // max(1, count) + 1) * word
+        self._by_query = units.by_query
+        self._columns: dict[str, int] = {}
+        self._totals: Tensor | None = None
+        self._count = len(units.batch)
+        if self._by_query:
+            (word,) = units.batch.query_word
+            words = int(word.sum())
+            blocks = min(words, MAX_WORD_BLOCKS)
+            number = (word.cumsum(0) - 1) * blocks // max(1, words)
+            # Of each query, from 1 on: a block for each word, or for neighbours; 0 of no words
+            self._block_of_query = (number + 1) * word
+            self._count = blocks + 1
 
-    def put(self, block: UnitBlock, sums: Mapping[str, Tensor]) -> None:
-        """Add the sums of a block. Shape: each [input, head, query, column]; not by query, queries may be one."""
-        for name, values in sums.items():
-            if name not in self._sums:
-                shape = (self._count, *block.token_block.grid.shape, values.shape[-1])
-                self._sums[name] = torch.zeros(
-                    shape, dtype=accumulation_dtype(values.device), device=values.device
-                )
-            head_sums = self._sums[name][:, block.token_block.layer, block.token_block.heads]
-            if self._into is None:
-                head_sums[block.token_block.inputs] += values.sum(2, dtype=head_sums.dtype)
-            else:
-                head_sums.index_add_(
-                    0, self._into[block.batch.queries], values[0].transpose(0, 1).to(head_sums)
-                )
+    def weigh(self, factors: Tensor, values: Tensor) -> Tensor:
+        """Multiply the values of each query by its factors, and sum over queries.
 
-    def of_units(self) -> dict[str, FloatArray]:
-        """Sums of each input or, by query, each word or block of words. Shape: each [unit, layer, head, column]."""
-        words = slice(
-            0 if self._into is None else 1, None
-        )  # before words, all queries that are none
-        return {
-            name: sums[words].cpu().numpy().astype(np.float64, copy=False)
-            for name, sums in self._sums.items()
-        }
+        By query, they are left apart.
+        Shape: `factors` [input, head, factor, query], `values` [input, head or 1, query, column]
+        -> [input, head, query or 1, factor and column].
+        """
+        if self._by_query:
+            return (factors.mT[..., None] * values[..., None, :]).flatten(3)
+        if values.shape[1] == 1:
+            weighed = factors.flatten(1, 2) @ values[:, 0]
+            return weighed.reshape(*factors.shape[:2], 1, -1)
+        return (factors @ values).flatten(2)[:, :, None]
+
+    def add(self, block: UnitBlock, sums: Mapping[str, Tensor]) -> None:
+        """Add the sums of a block, the same names each time.
+
+        Shape: each [input, head, query, column]; where they are summed, queries are one.
+        """
+        token_block = block.token_block
+        dtype = accumulation_dtype(block.weights.device)
+        if self._by_query:
+            values = torch.cat([values.to(dtype) for values in sums.values()], -1)
+        else:
+            values = torch.cat([_over_queries(values, dtype) for values in sums.values()], -1)
+        if self._totals is None:
+            self._columns = {name: values.shape[-1] for name, values in sums.items()}
+            shape = (self._count, *token_block.grid.shape, values.shape[-1])
+            self._totals = values.new_zeros(shape)
+        totals = self._totals[:, token_block.layer, token_block.heads]
+        if self._by_query:
+            totals.index_add_(
+                0, self._block_of_query[block.batch.queries], values[0].transpose(0, 1)
+            )
+        else:
+            totals[token_block.inputs] += values
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Sums of each input or, by query, each word or block of words.
+
+        Shape: each [unit, layer, head, column].
+        """
+        assert self._totals is not None
+        totals = self._totals.cpu().numpy().astype(np.float64, copy=False)
+        if self._by_query:
+            totals = totals[1:]
+        ends = np.cumsum(list(self._columns.values()))
+        return dict(zip(self._columns, np.split(totals, ends[:-1], axis=-1), strict=True))
+
+
+def _over_queries(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Sum over queries. Shape: [input, head, query, column] -> [input, head, column]."""
+    if values.shape[2] == 1:
+        return values[:, :, 0].to(dtype)
+    return values.sum(2, dtype=dtype)
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:
@@ -207,19 +347,19 @@ def accumulation_dtype(device: torch.device) -> torch.dtype:
 
 @dataclass(frozen=True)
 class Targets:
-    """Patterns applied to one batch, under whatever mask a layer has: what a query cannot see is no target of it."""
+    """Patterns applied to one batch, under whatever mask a layer has.
+
+    What a query cannot see is no target of it.
+    """
 
     batch: EncodedBatch
     patterns: Sequence[Pattern]
-    word_dependencies: Sequence[
-        WordDependencies
-    ] = ()  # of each input, for the pattern that only the model can tell; without, no query counts
-    only: Sequence[str] | None = (
-        None  # the patterns that count; None for all. For the others no query is eligible
-    )
-    by_query: bool = (
-        False  # whether the queries of the batch's single input are measured one by one
-    )
+    word_dependencies: Sequence[WordDependencies] = ()
+    """Of each input, for the pattern that only the model can tell; without, no query counts."""
+    only: Sequence[str] | None = None
+    """The patterns that count; None for all. For the others no query is eligible."""
+    by_query: bool = False
+    """Whether the queries of the batch's single input are measured one by one."""
 
     @cached_property
     def units(self) -> Units:
@@ -229,74 +369,77 @@ class Targets:
     def by_layer(
         self, visible: NDArray[np.bool_], rows: Sequence[int] | None = None
     ) -> tuple[NDArray[np.float32], ...]:
-        """The targets of the batch's single input under each layer's mask, which layers of one mask share.
+        """The targets of the batch's single input under each layer's mask; layers may share one.
 
         Of some neighbouring `rows` alone if these are given.
-        Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1].
+        Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of
+        units, in [0, 1].
         """
-        queries = slice(None) if rows is None else slice(rows[0], rows[-1] + 1)
+        queries = slice(None)
+        if rows is not None:
+            queries = slice(rows[0], rows[-1] + 1)
         targets_by_mask: dict[bytes, NDArray[np.float32]] = {}
         for mask in visible:
-            if (key := mask.tobytes()) not in targets_by_mask:
+            key = mask.tobytes()
+            if key not in targets_by_mask:
                 tokens_seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
-                targets = self.of(
-                    self.batch.with_mask(
-                        tokens_seen, slice(0, 1), queries, slice(0, tokens_seen.shape[2])
-                    )
-                )
-                targets_by_mask[key] = (
-                    torch.cat([target.float() for target in targets]).cpu().numpy()
-                )
+                columns = slice(0, tokens_seen.shape[2])
+                batch = self.batch.with_mask(tokens_seen, slice(0, 1), queries, columns)
+                targets = [target.float() for target in self.of(batch)]
+                targets_by_mask[key] = torch.cat(targets).cpu().numpy()
         return tuple(targets_by_mask[mask.tobytes()] for mask in visible)
 
     def of(self, batch: EncodedBatch) -> list[Tensor]:
-        """The target of each pattern for some of the batch's inputs, as `EncodedBatch.under` gives them.
+        """The target of each pattern for some of the batch's inputs, as `with_mask` gives them.
 
-        Shape: each [batch, query, key], bool or float in [0, 1]; a query with a zero row is not eligible.
+        Shape: each [batch, query, key], bool or float in [0, 1]; a query with a zero row is not
+        eligible.
         Raises: OptionError if a pattern that is not ours gives no target of this batch.
         """
         targets = []
         for pattern in self.patterns:
-            if self.only is not None and pattern.id not in self.only:
-                matrix = torch.zeros_like(batch.same_sentence)
-            elif pattern.target is None:
-                matrix = self._helpers(batch)
-            else:
-                matrix = (
-                    pattern.target(batch)
-                    if pattern in ALL_PATTERNS
-                    else _call_user_pattern(pattern, batch)
-                )
-            if batch.visible is not None:
-                matrix = (
-                    matrix & batch.visible if matrix.dtype == torch.bool else matrix * batch.visible
-                )
+            matrix = self._target(pattern, batch)
+            if batch.visible is not None and matrix.dtype == torch.bool:
+                matrix = matrix & batch.visible
+            elif batch.visible is not None:
+                matrix = matrix * batch.visible
             if pattern.even:
                 keys = matrix != 0
                 matrix = keys / keys.sum(-1, keepdim=True).clip(1)
             targets.append(matrix)
         return targets
 
+    def _target(self, pattern: Pattern, batch: EncodedBatch) -> Tensor:
+        """The target of a pattern, whatever may be seen. Shape: [batch, query, key]."""
+        if self.only is not None and pattern.id not in self.only:
+            return torch.zeros_like(batch.same_sentence)
+        if pattern.target is None:
+            return self._helpers(batch)
+        if pattern in ALL_PATTERNS:
+            return pattern.target(batch)
+        return _call_user_pattern(pattern, batch)
+
     def _helpers(self, batch: EncodedBatch) -> Tensor:
         """The target of `predictive`, from the help that the model measured."""
-        targets = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
-        queries, keys = (range(batch.word.shape[1])[units] for units in (batch.queries, batch.keys))
-        help_of = {
-            id(encoded): word_help
-            for encoded, word_help in zip(self.batch.inputs, self.word_dependencies, strict=False)
+        units = range(batch.word.shape[1])
+        queries = units[batch.queries]
+        keys = units[batch.keys]
+        by_input = {
+            id(encoded): dependencies
+            for encoded, dependencies in zip(
+                self.batch.inputs, self.word_dependencies, strict=False
+            )
         }
-        for row, encoded in zip(targets, batch.inputs, strict=True):
-            if id(encoded) in help_of:
-                places, shares = (
-                    np.array(help_of[id(encoded)].places, int),
-                    help_of[id(encoded)].shares,
-                )
-                asks, helpers = (
-                    (places >= units.start) & (places < units.stop) for units in (queries, keys)
-                )
-                cells = np.ix_(places[asks] - queries.start, places[helpers] - keys.start)
-                row[cells] = torch.from_numpy(shares[np.ix_(asks, helpers)]).to(row)
-        return targets
+        targets = np.zeros((len(batch), len(queries), len(keys)), np.float32)
+        for target, encoded in zip(targets, batch.inputs, strict=True):
+            if id(encoded) in by_input:
+                dependencies = by_input[id(encoded)]
+                places = np.array(dependencies.places, int)
+                is_query = (places >= queries.start) & (places < queries.stop)
+                is_key = (places >= keys.start) & (places < keys.stop)
+                cells = np.ix_(places[is_query] - queries.start, places[is_key] - keys.start)
+                target[cells] = dependencies.shares[np.ix_(is_query, is_key)]
+        return torch.from_numpy(targets).to(batch.word.device)
 
 
 def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
@@ -305,18 +448,15 @@ def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     Raises: OptionError if it is no target of this batch.
     """
     assert pattern.target is not None
-    remedy, every_unit = (
-        "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1",
-        slice(None),
-    )
+    remedy = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1"
+    every_unit = slice(None)
     visible = None
     if batch.visible is not None:
         visible = torch.zeros_like(batch.word)[:, :, None] & batch.word[:, None]
         visible[:, batch.queries, batch.keys] = batch.visible
+    whole = replace(batch, queries=every_unit, keys=every_unit, visible=visible)
     try:
-        matrix = pattern.target(
-            replace(batch, queries=every_unit, keys=every_unit, visible=visible)
-        )
+        matrix = pattern.target(whole)
     except Exception as error:
         if isinstance(error, AttnscanError) or out_of_memory(error):
             raise
@@ -326,17 +466,14 @@ def _call_user_pattern(pattern: Pattern, batch: EncodedBatch) -> Tensor:
         ) from error
     shape = [*batch.word.shape, batch.word.shape[1]]
     if not isinstance(matrix, Tensor) or list(matrix.shape) != shape:
-        received = (
-            f"target of shape {list(matrix.shape)}"
-            if isinstance(matrix, Tensor)
-            else type(matrix).__name__
-        )
+        received = type(matrix).__name__
+        if isinstance(matrix, Tensor):
+            received = f"target of shape {list(matrix.shape)}"
         raise OptionError(
             f"pattern '{pattern.id}' gives a {received}, not one of shape {shape}", remedy
         )
-    target = matrix.to(
-        batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32
-    )
+    dtype = torch.bool if matrix.dtype == torch.bool else torch.float32
+    target = matrix.to(batch.word.device, dtype)
     if not ((target >= 0) & (target <= 1)).all():
         raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)
     return target[:, batch.queries, batch.keys]

@@ -30,7 +30,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import labels_from_sums, no_pair
 from attnscan.scoring.blocks import KEY_SETS, PairSums, SumsByName, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
-from attnscan.scoring.scorer import pair_sums
+from attnscan.scoring.pair_sums import pair_sums
 from attnscan.scoring.units import Targets
 from attnscan.studies.interventions import changeable, changed_runs
 

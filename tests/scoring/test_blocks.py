@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from attnscan.inputs.sentence import Pair
 from attnscan.results.intervals import half_width
 from attnscan.scoring.blocks import (
-    MIN_BLOCKS,
     MAX_BLOCKS,
     MAX_NUMBERS,
+    MIN_BLOCKS,
     PairSums,
     add_sums,
     error,

@@ -40,8 +40,8 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner
 from attnscan.scoring.blocks import PairSums
 from attnscan.scoring.labels import scores_of
+from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.units import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -92,7 +92,7 @@ def outcome(family: str) -> Outcome:
     ids = [row[present.bool()].tolist() for row, present in zip(*inputs.values(), strict=True)]
     alone = [torch.cat(eager_attention(model, _single(one))) for one in ids]
     batch = collate([_encoded(one) for one in ids])
-    scorer = Scorer(Targets(batch, PATTERNS))
+    scorer = PatternScorer(Targets(batch, PATTERNS))
     collected = Collected()
 
     def consume(block: AttentionBlock) -> None:

@@ -17,8 +17,8 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import Unit
 from attnscan.results.scores import Scores
 from attnscan.scoring.labels import scores_of
+from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.units import Targets
 
 LAYERS, HEADS = 2, 3
@@ -48,15 +48,15 @@ def _scored(
     unit: Unit = "token",
     by_query: bool = False,
     **attention: Any,
-) -> Scorer:
+) -> PatternScorer:
     """A scorer that has seen the attention of one batch."""
     batch = collate([input_of(text, unit) for text in texts])
-    scorer = Scorer(Targets(batch, PATTERNS, by_query=by_query))
+    scorer = PatternScorer(Targets(batch, PATTERNS, by_query=by_query))
     attend(scorer, weights, **attention)
     return scorer
 
 
-def _scores(scorer: Scorer) -> Scores:
+def _scores(scorer: PatternScorer) -> Scores:
     return scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS])
 
 

@@ -18,7 +18,7 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.vocabulary import WholeWords
 from attnscan.results.scores import CLASSES, N_CLASS_SUMS
 from attnscan.scoring.blocks import SumsByName
-from attnscan.scoring.scorer import ClassScorer, class_of_cells
+from attnscan.scoring.class_scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"

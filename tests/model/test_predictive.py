@@ -20,10 +20,7 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
-from attnscan.model.sources import Source, choose
-from attnscan.results.predictions import HelpMeasure, WordDependencies
-from attnscan.scoring.patterns import chosen
-from attnscan.scoring.predictive import (
+from attnscan.model.predictive import (
     MaskedQueries,
     help_between_words,
     help_of,
@@ -31,6 +28,9 @@ from attnscan.scoring.predictive import (
     spread,
     within_budget,
 )
+from attnscan.model.sources import Source, choose
+from attnscan.results.predictions import HelpMeasure, WordDependencies
+from attnscan.scoring.patterns import chosen
 from attnscan.scoring.units import Targets
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

@@ -1,0 +1,129 @@
+"""The targets of some inputs under one mask, laid out once for all heads that are measured on them.
+
+Targets have few cells in a row. The cells that any of them uses are picked once, for all targets
+and for both measures: over every key, and over words alone with rows renormalised. An even spread
+is measured over whole rows.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnscan.results.attention import MIN_ON_WORDS
+from attnscan.scoring.units import Targets, UnitBlock, accumulation_dtype
+
+
+class Spread(NamedTuple):
+    """The target of an even pattern: which keys share the weight, and the share of each."""
+
+    keys: Tensor
+    """Shape: [input, 1, query, key], bool."""
+    height: Tensor
+    """Shape: [input, 1, query, 1]."""
+
+
+class Layout(NamedTuple):
+    """The columns that weights are measured on.
+
+    They are the targets; behind these the wider target of each part, on the part's own queries; and
+    of patterns that exclude it the word itself. The columns of even patterns are empty.
+    """
+
+    words: Tensor
+    """1 for keys that are words, else 0. Shape: [input, key, 1]."""
+    cells: Tensor
+    """Places in [query, key] that targets use, filled up with the first. Shape: [input, 1, cell]."""
+    queries: Tensor
+    """The query of each cell. Shape: [input, 1, cell]."""
+    values: Tensor
+    """Each cell's value in every column, 0 where filled up. Shape: [input, cell, column]."""
+    word_values: Tensor
+    """The same, 0 where the key is no word. Shape: [input, cell, column]."""
+    spreads: dict[int, Spread]
+    """Of even patterns, by their place."""
+    every_key: Tensor
+    """Of each pattern which queries are eligible, and its weight under even attention; behind these
+    which queries are words. Shape: [input, 1, query, column]."""
+    words_only: Tensor
+    """The same among words. Shape: [input, 1, query, column]."""
+
+
+def lay_out(
+    targets: Targets, block: UnitBlock, parts: dict[int, int], excluding_self: list[int]
+) -> Layout:
+    """Lay out the targets of a block.
+
+    `parts` are the places of patterns with those of the wider ones that they are a part of.
+    """
+    batch = block.batch
+    matrices = targets.of(batch)
+    is_even = [pattern.even for pattern in targets.patterns]
+    words = batch.key_word[:, None, batch.keys]
+    uniform = block.even[:, 0]
+    among_words = uniform * words
+    among_words = among_words / among_words.sum(-1, keepdim=True).clip(MIN_ON_WORDS)
+    word_matrices = [matrix * words for matrix in matrices]
+    wider = [
+        matrices[wide] * (matrices[part] != 0).any(-1, keepdim=True) for part, wide in parts.items()
+    ]
+    itself = [matrices[place] * (batch.offset == 0) for place in excluding_self]
+    columns = [
+        torch.zeros_like(matrix) if even else matrix
+        for matrix, even in zip(matrices, is_even, strict=True)
+    ]
+    columns += [*wider, *itself]
+    cells, is_cell = _used_cells(columns)
+    dtype = accumulation_dtype(cells.device)
+    picked = [column.flatten(1).gather(1, cells) * is_cell for column in columns]
+    values = torch.stack(picked, -1).to(dtype)
+    keys = words.shape[-1]
+    key_is_word = words[:, 0].gather(1, cells % keys)
+    query_word = batch.query_word[:, batch.queries].to(dtype)
+    return Layout(
+        words=words[:, 0, :, None].float(),
+        cells=cells[:, None],
+        queries=(cells // keys)[:, None],
+        values=values,
+        word_values=values * key_is_word[..., None],
+        spreads={
+            place: Spread((matrix != 0)[:, None], matrix.amax(-1)[:, None, :, None])
+            for place, matrix in enumerate(matrices)
+            if is_even[place]
+        },
+        every_key=_by_query(matrices, uniform, is_even, query_word),
+        words_only=_by_query(word_matrices, among_words, is_even, query_word),
+    )
+
+
+def _used_cells(columns: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The places in [query, key] where any column is not zero, and which of these are not filled up.
+
+    Shape: each column [input, query, key] -> [input, cell] twice.
+    """
+    used = torch.stack([column != 0 for column in columns]).any(0).flatten(1)
+    number, place = used.nonzero().T
+    count = used.sum(1)
+    start = count.cumsum(0) - count
+    cells = used.new_zeros(len(used), int(count.max()), dtype=torch.int64)
+    rank = torch.arange(len(place), device=used.device) - start[number]
+    cells[number, rank] = place
+    is_cell = torch.arange(cells.shape[1], device=used.device) < count[:, None]
+    return cells, is_cell
+
+
+def _by_query(
+    matrices: list[Tensor], attention: Tensor, is_even: list[bool], query_word: Tensor
+) -> Tensor:
+    """Which queries are eligible for each target, and what attention that is even gives them.
+
+    Shape: each matrix, and `attention`, [input, query, key]; `query_word` [input, query]
+    -> [input, 1, query, column].
+    """
+    dtype = query_word.dtype
+    eligible = [(matrix != 0).any(-1).to(dtype) for matrix in matrices]
+    chance = []
+    for matrix, even in zip(matrices, is_even, strict=True):
+        on_target = torch.minimum(attention, matrix) if even else attention * matrix
+        chance.append(on_target.sum(-1, dtype=dtype))
+    return torch.stack([*eligible, *chance, query_word], -1)[:, None]
