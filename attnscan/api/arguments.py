@@ -323,6 +323,7 @@ class LibraryCall:
         pattern: Patterns = (),
         heads: Heads | None = None,
         reading: Mapping[str, Any] = {},
+        held: Pairs = None,
         **decided: Any,
     ) -> None:
         check_names(function, options)
@@ -334,6 +335,11 @@ class LibraryCall:
             parse_heads(self.heads)
         reading = {"on_bad": on_bad, "seed": options.get("seed", 0), **reading}
         self.pairs = input_of(a, b, pairs, self.reading, **reading).aligned(self.alignments)
+        self.held = None if held is None else pairs_input(held, self.reading, on_bad=on_bad)
+        if held is not None and (self.pairs.single is not None or self.alignments is not None):
+            raise OptionError(
+                "--held is beside many pairs without --alignments", "give --pairs, or leave it out"
+            )
         scan_options = {
             name: value
             for name, value in options.items()
@@ -386,6 +392,8 @@ class LibraryCall:
         Raises: as `open_models`; SelectionError for heads that do not exist.
         """
         self.pairs.ready(passes)
+        if self.held is not None:
+            self.held.ready()
         with open_models(self) as (scanner,):
             if self.heads is not None:
                 scanner.grid().select(self.heads)

@@ -52,6 +52,7 @@ def heads(
     *,
     pattern: Patterns = (),
     id: str | int | None = None,
+    held: Pairs = None,
     state: File | None = None,
     per_pair: File | None = None,
     model: Any = None,
@@ -65,6 +66,9 @@ def heads(
     each. `id` is a column that tells pairs apart; `state` a file that keeps the sums, and that the same call goes on
     from; `per_pair` one for every pair's scores. With `attention="all"`, the result maps kinds to `HeadScores`.
 
+    `held` is a second corpus: the result's own `held` says what every head does there, and `to_frame()` has the columns
+    `held_label` and `held_share`.
+
     Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
@@ -73,9 +77,14 @@ def heads(
         raise OptionError(
             "--threshold is for labels, which need all patterns", "leave out --pattern"
         )
+    if held is not None and (pattern or len(kinds) > 1 or per_pair is not None):
+        raise OptionError(
+            "--held compares labels of one kind of attention",
+            "leave out --pattern and --per-pair, and choose one --attention",
+        )
     if len(kinds) == 1:
         call = LibraryCall(
-            "heads", options, pairs=pairs, pattern=pattern, reading={"id": id}
+            "heads", options, pairs=pairs, pattern=pattern, reading={"id": id}, held=held
         ).of_patterns()
         return rank_pairs(call, state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
@@ -134,7 +143,11 @@ def rank_pairs_with(
 
     result = finish_scan(scanner, run_scan(scanner, call.pairs, state, take), on_pairs=take)
     call.note(scanner, result.signature)
-    return replace(result, html=heads_html)
+    if call.held is None:
+        return replace(result, html=heads_html)
+    doing = "scoring the pairs that are held against these"
+    held = finish_scan(scanner, run_scan(scanner, call.held, doing=doing))
+    return replace(result, held=held, html=heads_html)
 
 
 def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:

@@ -134,6 +134,7 @@ def head(
     pairs: Pairs = None,
     ablate: bool = False,
     treebank: Pairs = None,
+    held: Pairs = None,
     model: Any = None,
     tokenizer: Any = None,
     progress: OnProgress | None = None,
@@ -143,12 +144,13 @@ def head(
 
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
     measured over the pairs. With a `treebank`, as `syntax` takes it, each is held against its trees: `["3-4"].syntax`.
+    `held` is a second corpus of pairs, and the card says whether the head does the same there.
 
     Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
     options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     call = LibraryCall(
-        "head", {"predictive": "off", **options}, a, b, pairs, heads=heads, labelled=True
+        "head", {"predictive": "off", **options}, a, b, pairs, heads=heads, held=held, labelled=True
     )
     if a is not None and ablate:
         raise OptionError(

@@ -39,6 +39,7 @@ def report(
     pairs: Pairs = None,
     weights: Weights | None = None,
     treebank: Pairs = None,
+    held: Pairs = None,
     sentences: str | None = None,
     heads: Heads | None = None,
     neurons: bool = True,
@@ -53,7 +54,8 @@ def report(
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
 
     It is of one input, of saved `weights`, of many pairs, of a result of `classify` or `heads`, or of some `sentences`
-    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `heads` are those whose weights it carries, by
+    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `held` is a second corpus of pairs, and the page
+    says whether heads do the same there. `heads` are those whose weights it carries, by
     default as many as fit into `size` megabytes (2, or any number if heads are named); with `neurons`, their queries
     and keys, too. Of a long input it shows the tokens of the `window`, first and last. The page is written to `output`.
 
@@ -80,12 +82,14 @@ def report(
             "--heads, --window, --no-neurons and --attention are for one input's page",
             "leave them out",
         )
+    if held is not None and (not over_pairs or treebank is not None):
+        raise OptionError("--held is beside many pairs", "give --pairs, or leave it out")
     keep = Selection(window=parse_window(window), is_drawn=True)
     trees = None if treebank is None else read_trees(treebank, sentences, options)
     results = (
         [trees.sentences[0].result]
         if trees
-        else _results("report", a, b, pairs, weights, heads, options, keep)
+        else _results("report", a, b, pairs, weights, heads, options, keep, held=held)
     )
     if not isinstance(results[0], HeadScores):
         raise OptionError(
@@ -187,6 +191,7 @@ def _results(
     keep: Selection | bool,
     *,
     labelled: bool = True,
+    held: Pairs = None,
 ) -> list[Any]:
     """Make the results to draw: of one input by each kind of attention, of many pairs, or the result that was given."""
     check_names(function, options)
@@ -196,7 +201,8 @@ def _results(
             "give a sentence, or two, or --pairs or --weights",
         )
     if a is None and weights is None:
-        return [rank_pairs(LibraryCall(function, options, pairs=pairs, labelled=labelled))]
+        call = LibraryCall(function, options, pairs=pairs, labelled=labelled, held=held)
+        return [rank_pairs(call)]
     if weights is not None or isinstance(a, str | Sentence):
         input_options = {
             name: value for name, value in options.items() if name != "predictive_pairs"

@@ -46,6 +46,9 @@ Pattern = Annotated[
 Treebank = Annotated[
     list[str] | None, option("Read sentences with trees, in CoNLL-U. May repeat.", "FILE.conllu")
 ]
+Held = Annotated[
+    list[str] | None, option("Say what heads do on this second file of pairs, too.", "FILE")
+]
 Token = Annotated[
     str | None, option("One query token: its text, its index, or store#2 for the second one.", "T")
 ]
@@ -83,6 +86,7 @@ _COMMANDS: dict[str, str] = {
     **dict.fromkeys(_FILES, _PAIRED),
     "skip_bad": f"{_PAIRED} syntax",
     "id": "heads",
+    "group": "heads head explain similar compare plot report",
     "weights": "classify profile show plot report",
     "state": "heads profile syntax",
     "model": f"{_RUN} plot report serve",
@@ -138,11 +142,11 @@ def _declared_option(name: str, command: str) -> Parameter:
         for name, bound in (("min", option.least), ("max", option.most))
         if bound is not None
     }
-    kind = str if name in ("columns", "id") else kind
+    kind = str if name in ("columns", "id", "group") else kind
     metavar = (
         None
         if "Literal" in str(kind)
-        else {"columns": "A[,B]", "id": "COLUMN"}.get(name, option.metavar)
+        else {"columns": "A[,B]", "id": "COLUMN", "group": "COLUMN"}.get(name, option.metavar)
     )
     return _parameter(name, kind, metavar, about, **bounds)
 
@@ -193,7 +197,7 @@ USUAL = ("pairs", "model", "csv", "output", "help", "help_all")
 _SUBJECTS = {
     "What to read": (
         "weights window treebank held columns skip_bad on_long",
-        "header no_header quoting encoding id",
+        "header no_header quoting encoding id group",
     ),
     "What to score": ("by special unit", "words no_related threshold split seed"),
     "Encoder-decoders": (

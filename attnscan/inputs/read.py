@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from attnscan.inputs.delimited import delimited_rows
 from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.json_records import json_records
 from attnscan.inputs.records import (
+    BY_FILE,
     FileReading,
     OnBad,
     Rows,
@@ -55,7 +57,12 @@ def _read_files(
             else:
                 lines = decode_lines(stream, name, reading.encoding, note)
                 rows = _text_rows(lines, name, suffix, reading, note)
-            yield from good_records(rows, on_bad)
+            records = good_records(rows, on_bad)
+            yield from map(_group_by_file, records) if reading.group == BY_FILE else records
+
+
+def _group_by_file(record: Record) -> Record:
+    return replace(record, place=replace(record.place, group=record.place.file))
 
 
 def shipped_pairs() -> Iterator[Record]:

@@ -46,6 +46,9 @@ OnBad = Callable[[InputError], object]
 Rows = Iterator[Record | PairsError]
 """Records, with a PairsError in the place of each bad one."""
 _LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
+_GROUPS = ("genre",)  # columns whose cells are groups of pairs, where none is named
+BY_FILE = "file"
+"""What stands for the files in place of a column of groups."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,14 @@ class FileReading:
     ] = None
     id: Annotated[
         str | None, Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN")
+    ] = None
+    group: Annotated[
+        str | None,
+        Option(
+            "Ask how sure labels are across groups: a column, or 'file' for the files. "
+            "[default: the column genre, else bins of length]",
+            metavar="COLUMN",
+        ),
     ] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""
@@ -145,19 +156,24 @@ class Columns(NamedTuple):
     sentences: tuple[Column, ...]
     id: Column | None
     label: Column | None
+    group: Column | None
 
     @property
     def places(self) -> tuple[int, ...]:
         """The places of all, without repeats."""
-        columns = (*self.sentences, self.id, self.label)
+        columns = (*self.sentences, self.id, self.label, self.group)
         return tuple(dict.fromkeys(column[0] for column in columns if column))
 
     def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
         id_ = None if self.id is None else _value(cells, self.id)
         label = None if self.label is None else _value(cells, self.label)
+        group = None
+        if self.group is not None:
+            group = _as_text(_value(cells, self.group)) or ""
         sentences = [_value(cells, column) for column in self.sentences]
-        return _make_record(where, Place(file, number, _as_text(id_)), sentences, label)
+        place = Place(file=file, row=number, id=_as_text(id_), group=group)
+        return _make_record(where, place, sentences, label)
 
 
 def _value(cells: Any, column: Column) -> Any:
@@ -184,8 +200,12 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         )
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
     id_ = None if reading.id is None else _column(names, reading.id, "--id")
-    label = _label_column(names, sentences) if reading.labelled else None
-    return Columns(sentences, id_, label)
+    label = _first_called(_LABELS, names, sentences) if reading.labelled else None
+    if reading.group is None:
+        group = _first_called(_GROUPS, names, sentences)
+    else:
+        group = None if reading.group == BY_FILE else _column(names, reading.group, "--group")
+    return Columns(sentences=sentences, id=id_, label=label, group=group)
 
 
 def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -203,10 +223,12 @@ def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _label_column(names: Sequence[str], sentences: Sequence[Column]) -> Column | None:
-    """The first column of labels that holds no sentence."""
+def _first_called(
+    wanted: Sequence[str], names: Sequence[str], sentences: Sequence[Column]
+) -> Column | None:
+    """The first column that is called one of these and holds no sentence."""
     for place, name in enumerate(names):
-        if _folded(name) in _LABELS and (place,) not in sentences:
+        if _folded(name) in wanted and (place,) not in sentences:
             return (place,)
     return None
 
@@ -270,7 +292,8 @@ def parse_records(rows: Iterable[tuple[str, Any]], file: str, reading: FileReadi
     """
     columns: Columns | None = None
     names: list[Any] = []
-    has_option = reading.columns is not None or reading.id is not None
+    has_group = reading.group not in (None, BY_FILE)
+    has_option = reading.columns is not None or reading.id is not None or has_group
     for number, (where, item) in enumerate(rows, 1):
         row = [item] if isinstance(item, Text) else item
         is_list = isinstance(row, list | tuple)

@@ -220,6 +220,8 @@ class Place:
     """The number of the record in it, from 1, bad and skipped records counted."""
     id: str | None = None
     """The cell of the column of ids, if one was named."""
+    group: str | None = None
+    """The group that the pair is of, such as a genre; None where pairs are in none."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,12 @@ class Record:
     label: str | None = None
     """The cell of the column `label`, if that was asked for and is there."""
     place: Place = Place()
+
+    @property
+    def key(self) -> str:
+        """The hash that identifies the pair and its group: that of the pair where it is in none."""
+        group = self.place.group
+        return self.pair.key if group is None else self.pair.key_after(group)
 
 
 def bad_record(where: str, reason: str) -> PairsError:

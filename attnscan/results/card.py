@@ -85,6 +85,9 @@ class Card:
         row |= {name: columns[name][number] for name in _LABELS}
         numbers = labels.numbers(self.main_kind, self.head)
         row |= {"chance": numbers.chance, "rank": numbers.rank}
+        if self.ranking.held is not None:
+            row["held_label"] = self.ranking.held.label[self.head.place]
+            row["held_share"] = self.ranking.held_share[self.head.place]
         for rank, (head, _) in enumerate(self.alike, 1):
             row[f"alike_{rank}"] = head.name
         for rank, (_, divergence) in enumerate(self.alike, 1):

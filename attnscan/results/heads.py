@@ -138,6 +138,8 @@ class HeadScores:
     Shape: [pattern, query unit, key unit]."""
     pattern: tuple[str, ...] = ()
     """The patterns that were asked for of one input, which tables show; none for all."""
+    held: HeadScores | None = field(default=None, compare=False)
+    """The same of a second corpus, if one was held against this one."""
     html: Callable[[HeadScores], str] | None = field(default=None, compare=False)  # for a notebook
 
     def __repr__(self) -> str:
@@ -210,6 +212,28 @@ class HeadScores:
         Shape: [layer, head].
         """
         return self.labels.among_words
+
+    @property
+    def held_share(self) -> FloatArray:
+        """Of a second corpus, each head's share of what it does among words in this one.
+
+        NaN where it does nothing in this one. Shape: [layer, head].
+        """
+        assert self.held is not None
+        labels = self.held.labels
+        share = np.full(self.grid.shape, np.nan)
+        for head in self.grid:
+            name = str(self.among_words[head.place])
+            if name:
+                share[head.place] = labels.numbers(name, head).share
+        return share
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Which labels are others in the second corpus, if there is one. Shape: [layer, head]."""
+        if self.held is None:
+            return np.zeros(self.grid.shape, dtype=bool)
+        return np.asarray((self.label != "") & (self.label != self.held.label))
 
     @property
     def profile(self) -> Profile:
@@ -342,6 +366,9 @@ class HeadScores:
         is_ranking = bool(patterns) or top is not None or self.ranked_by is not None
         if self.is_one_input or (self.has_labels and not is_ranking):
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
+            if self.held is not None:
+                rows["held_label"] = self.held.label.ravel()
+                rows["held_share"] = self.held_share.ravel()
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             rows = pd.concat(parts, ignore_index=True)

@@ -46,6 +46,8 @@ class ScoreTable:
     """What each pair, or block of many, adds to the error; None if not kept.
 
     Shape: [block, layer, head, pattern]."""
+    groups: IntArray | None = None
+    """The groups of pairs that had any, where errors are clustered by group; None: by pair."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -61,7 +63,8 @@ class ScoreTable:
 
         NaN below two pairs.
         """
-        return score_interval(self.score, self.se, self.pairs, self.effective_pairs)
+        clusters = self.pairs if self.groups is None else self.groups
+        return score_interval(self.score, self.se, clusters, self.effective_pairs)
 
 
 def best_first(values: FloatArray) -> IntArray:
@@ -259,6 +262,8 @@ class Labels:
     NaN where there is no label, or where it rests on too few units."""
     resampled: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
+    groups: int = 0
+    """How many groups of pairs are resampled, and in these pairs; 0 where pairs or words alone are."""
     classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None
     """Names, shares, standard errors and chances, of a `Profile`; None where they were not kept."""
 

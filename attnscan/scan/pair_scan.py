@@ -27,7 +27,7 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.state import ScanProgress, ScanState, Sums, half
+from attnscan.scan.state import ScanProgress, ScanState, Sums, half, sums_by_group
 from attnscan.scoring.blocks import PairSums, add_sums
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
@@ -73,7 +73,7 @@ def skip_seen(records: Iterable[Record], seen: ScanProgress) -> Iterator[Record]
     remaining = iter(records)
     repeated = ScanProgress()
     for record in islice(remaining, seen.read):
-        repeated = repeated.merge(ScanProgress(read=1, digest=record.pair.key), most=0)
+        repeated = repeated.merge(ScanProgress(read=1, digest=record.key), most=0)
     if repeated.read != seen.read or repeated.digest != seen.digest:
         raise StateError(
             "the state belongs to other pairs than these", "give the same files in the same order"
@@ -322,7 +322,10 @@ def sum_batch(
         if not part:
             continue
         pair_sums = scanner.score(part, word_dependencies, only=only)
-        sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], pair_sums)
+        if name == "scored":
+            sums |= sums_by_group(part, pair_sums)
+        else:
+            sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], pair_sums)
         if on_pairs is not None:
             on_pairs([encoded.place for encoded in part], pair_sums)
     return sums

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from attnscan.errors import EngineError, InputError, OptionError, StateError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import Pair, Place, Record, Sentence
+from attnscan.inputs.sentence import EncodedInput, Pair, Place, Record, Sentence
 from attnscan.results.files import write_file
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import Labels, Scores
@@ -32,16 +32,17 @@ from attnscan.results.signature import Signature
 from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import PairSums, SumsByName, add_sums
+from attnscan.scoring.blocks import PairSums, SumsByName, add_sums, grouped_key
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
-_FORMAT = 22  # of state files
+_FORMAT = 23  # of state files
 Sums = Mapping[str, PairSums]
-"""Sums over pairs by name: `scored`, of which scores and labels are made; with `split`, `ranked`,
-which heads are ranked by; of sentences with trees instead of both, those of `RelationSums`."""
+"""Sums over pairs by name: `scored`, of which scores are made; `grouped`, the same in blocks by group,
+of which labels are made; with `split`, `ranked`, which heads are ranked by; of sentences with trees
+instead of these, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -88,7 +89,7 @@ class ScanProgress:
             truncated=int(truncated),
             skipped=int(skipped),
             tokens=tokens,
-            digest=pair.key,
+            digest=record.key,
             sample=() if skipped else (drawn,),
         )
         return self.merge(one, options.sampled_pairs)
@@ -142,16 +143,43 @@ def no_pair(purpose: str) -> InputError:
     )
 
 
-def scores_from_sums(sums: SumsByName, options: ScanOptions, layers: Sequence[int]) -> Scores:
-    """The scores of every head of layers with these numbers, by sums of pairs."""
+def sums_by_group(inputs: Sequence[EncodedInput], pair_sums: SumsByName) -> Sums:
+    """The sums of some inputs in blocks of pairs, as `scored`, and in blocks by group, as `grouped`.
+
+    Where pairs are in no group, they are grouped by their length.
+    """
+    keys: list[str] = []
+    grouped_keys: list[str] = []
+    for encoded in inputs:
+        key = encoded.known_pair.key
+        words = sum(sentence >= 0 for sentence in encoded.unit_sentence)
+        keys.append(key)
+        grouped_keys.append(grouped_key(key, encoded.place.group, words))
+    return {
+        "scored": PairSums.of(keys, pair_sums),
+        "grouped": PairSums.of(grouped_keys, pair_sums),
+    }
+
+
+def scores_from_sums(
+    sums: Sums, options: ScanOptions, layers: Sequence[int], part: str = "scored"
+) -> Scores:
+    """The scores of every head of layers with these numbers, by a part of the sums over pairs."""
     scored = [pattern.scored for pattern in options.patterns]
-    return scores_of(sums, scored, options.kind, tuple(layers))
+    grouped = sums["grouped"] if part == "scored" else None
+    return scores_of(sums[part].sums, scored, options.kind, tuple(layers), grouped)
 
 
-def labels_from_sums(sums: SumsByName, options: ScanOptions, layers: Sequence[int]) -> Labels:
-    """The labels of every head, with its scores, by sums of pairs."""
-    scores = scores_from_sums(sums, options, layers)
-    return labels_of(scores, sums, options.reading, options.threshold, options.seed)
+def labels_from_sums(sums: Sums, options: ScanOptions, layers: Sequence[int]) -> Labels:
+    """The labels of every head, with its scores, by sums over pairs."""
+    return labels_of(
+        scores_from_sums(sums, options, layers),
+        sums["scored"].sums,
+        options.reading,
+        options.threshold,
+        options.seed,
+        grouped=sums["grouped"],
+    )
 
 
 @dataclass(frozen=True)
@@ -239,21 +267,20 @@ class ScanState:
             raise OptionError("the shard is of a treebank", "give it to `syntax`")
         if self.signature is None or not sums:
             raise no_pair("to score")
-        if options.split and len(sums) < 2:
+        if options.split and not {"scored", "ranked"} <= set(sums):
             raise InputError(
                 "--split found no pair in one of the two halves", "give more pairs, or leave it out"
             )
         signature = replace(self.signature, **self.seen.signature_fields)
-        scored_sums = sums["scored"].sums
         labels: dict[Any, Labels] = {}
         if options.labelled:
-            labels[options.reading] = labels_from_sums(scored_sums, options, signature.layers)
+            labels[options.reading] = labels_from_sums(sums, options, signature.layers)
             scores = labels[options.reading].scores
         else:
-            scores = scores_from_sums(scored_sums, options, signature.layers)
+            scores = scores_from_sums(sums, options, signature.layers)
         ranked = None
         if options.split:
-            ranked = scores_from_sums(sums["ranked"].sums, options, signature.layers)
+            ranked = scores_from_sums(sums, options, signature.layers, "ranked")
         return HeadScores(signature, {options.reading.by: scores}, labels, ranked)
 
 

@@ -7,12 +7,13 @@ over the first axis of sums.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.scores import RESAMPLINGS, FloatArray
+from attnscan.results.scores import RESAMPLINGS, FloatArray, IntArray
+from attnscan.text import hashed
 
 SumsByName = Mapping[str, FloatArray]
 """Pairs' own sums, as `PatternScorer` and `ClassScorer` name them.
@@ -28,6 +29,18 @@ BITS = 64  # of a pair's key, which distinguish it from all others
 MAX_BLOCKS = 256  # blocks that are kept of a model of usual size
 MIN_BLOCKS = 32  # blocks that are kept of a model of thousands of heads
 MAX_NUMBERS = 1 << 23  # numbers that all blocks may hold together: 64 MB
+
+
+GROUP_DIGITS = 6
+"""How many hexadecimal digits of a block's key tell the group of its pairs, where it has one."""
+_GROUP_BITS = 4 * GROUP_DIGITS
+DRAWN_GROUPS = 2 / 3
+"""How many groups a resample has, as a part of those that there are.
+
+With fewer than all, a label is sure only if it holds in corpora of fewer genres, too:
+`docs/statements.md` says what that gives."""
+_NAMED = 1 << (_GROUP_BITS - 1)
+"""The bit of a group that says that it was named, and is no bin of length."""
 
 
 def add_sums(a: Any, b: Any) -> Any:
@@ -93,6 +106,67 @@ class PairSums:
         starts = np.searchsorted(group[order], np.arange(len(keys)))
         sums = {name: np.add.reduceat(values[order], starts) for name, values in self.sums.items()}
         return replace(self, keys=keys, sums=sums, most=most, bits=self.bits - cut)
+
+
+def grouped_key(key: str, group: str | None, words: int) -> str:
+    """The key of a pair behind that of its group, by which pairs of a group stand together.
+
+    Where there is no group, pairs are grouped by their number of words: a bin begins at the square
+    root of two times where the one before it begins.
+    """
+    if group is None:
+        number = int(2 * np.log2(max(1, words)))
+    else:
+        number = _NAMED | int(hashed(group.encode())[:GROUP_DIGITS], 16)
+    return f"{number:0{GROUP_DIGITS}x}{key}"
+
+
+class Groups(NamedTuple):
+    """The groups of blocks whose keys are those of `grouped_key`."""
+
+    number: IntArray
+    """Which group each block is of, from 0. Shape: [block]."""
+    named: bool
+    """Whether the groups were named, and are not bins of length."""
+
+    @classmethod
+    def among(cls, blocks: PairSums) -> Self:
+        """The groups that keys tell."""
+        bits = min(blocks.bits, _GROUP_BITS)
+        keys = _cut(blocks.keys, blocks.bits - bits)
+        _, number = np.unique(keys, return_inverse=True)
+        return cls(number, named=bool((_cut(keys, bits - 1) == 1).any()))
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return int(self.number.max()) + 1
+
+    def sums(self, sums: SumsByName) -> dict[str, FloatArray]:
+        """Sums of blocks as sums of groups. Shape: each [block, ...] -> [group, ...]."""
+        starts = np.searchsorted(self.number, np.arange(self.n_groups))
+        return {name: np.add.reduceat(values, starts) for name, values in sums.items()}
+
+    def resamples(self, seed: int, at_once: int) -> Iterator[FloatArray]:
+        """How often each block is drawn in each bootstrap resample of groups and then of blocks.
+
+        Of three groups two are drawn, with replacement, and of each that is drawn as many blocks as
+        it has, with replacement. Shape: each [resample, block].
+        Source: the two levels are of Davison and Hinkley, Bootstrap Methods and their Application
+        (1997), 3.8; fewer groups than there are, of Bickel, Götze and van Zwet (Statistica Sinica
+        7, 1997).
+        """
+        rng = np.random.default_rng(seed)
+        uniform = np.full(self.n_groups, 1 / self.n_groups)
+        drawn = round(self.n_groups * DRAWN_GROUPS)
+        group_times = rng.multinomial(drawn, uniform, size=RESAMPLINGS)
+        times = np.zeros((RESAMPLINGS, len(self.number)))
+        for group in range(self.n_groups):
+            blocks = np.flatnonzero(self.number == group)
+            draws = group_times[:, group] * len(blocks)
+            times[:, blocks] = rng.multinomial(draws, np.full(len(blocks), 1 / len(blocks)))
+        for start in range(0, RESAMPLINGS, at_once):
+            yield times[start : start + at_once]
 
 
 def _cut(keys: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:

@@ -2,15 +2,15 @@
 
 Numpy alone. A habit sets a head apart from the average head of its model. For each head and habit,
 over all words: M is its mean share of attention, E that under even attention, A the mean of M over
-all heads. A head has the habit with the largest relative entropy of M to A among those for which
-M - A and M - E are above 0.10: of many pairs by a test that counts all heads and habits, with
-errors clustered by pair; then by bootstrap resamples.
+all heads. A habit qualifies if the odds of M are at least 1.5 times those of A and of E; a head has
+the one with the largest relative entropy of M to A, if that qualifies in 95 % of resamples.
 
-What is resampled are pairs or, of one input, its words. A resample's label follows the rules of
-the label itself: a head rests on special tokens, else follows a pattern, else has a habit.
+What is resampled are groups of pairs and, in these, pairs; pairs alone where there are too few
+groups; of one input, its words. A resample's label follows the rules of the label itself: a head
+rests on special tokens, else follows a pattern, else has a habit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.label_rules import DELIMITER, Scored
-from attnscan.results.lazy import scipy
 from attnscan.results.scores import (
     CLASSES,
     HABITS,
@@ -42,6 +41,8 @@ from attnscan.results.signature import AttentionView
 from attnscan.scoring.blocks import (
     KEY_SETS,
     PAIR_SUMS,
+    Groups,
+    PairSums,
     SumsByName,
     effective,
     error,
@@ -52,12 +53,15 @@ from attnscan.scoring.blocks import (
 from attnscan.scoring.cross import ALL_PATTERNS
 
 BoolArray = NDArray[np.bool_]
-MARGIN = 0.10
-"""How far a habit's share must be above the average head's, and above that of even attention."""
-LEVEL = 0.025
-"""How often, over all heads and habits, chance alone may put a head above one of the two."""
+ODDS = 1.5
+"""How many times the average head's odds, and those of even attention, the odds of a habit's share
+must be."""
+MIN_SHARE = 0.10
+"""A habit's share is above this."""
 MIN_UNITS = 5
 """With fewer words or pairs than this, it is not told whether a label stays."""
+MIN_GROUPS = 5
+"""With fewer groups of `MIN_UNITS` pairs than this, pairs alone are resampled."""
 SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)
 """Habits that exist only where special tokens are keys."""
 _BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
@@ -122,21 +126,23 @@ def _shares_of(mass: FloatArray, uniform_mass: FloatArray, words: FloatArray) ->
         return Shares(share=share, chance=uniform_mass / words, average=average)
 
 
-def differences(shares: Shares, names: tuple[str, ...], *, fill: float = np.inf) -> FloatArray:
-    """M - A, M - E and, of `same-keys`, its M less that of `even`, with `fill` for all others.
+def qualifying(shares: Shares, names: tuple[str, ...]) -> BoolArray:
+    """Which habits set a head apart: where it has them more than the average head and by chance.
 
-    A habit qualifies if all three are above the margin. Shape: [3, ..., layer, head, habit].
+    `same-keys` must also be above `even`, which has some of the same keys.
+    Shape: [..., layer, head, habit].
     """
+    share = shares.share
+    qualify = _has_odds(share, shares.average) & _has_odds(share, shares.chance)
     same_keys = names.index("same-keys")
     even = names.index("even")
-    beyond_even = np.full(shares.share.shape, fill, dtype=np.float64)
-    beyond_even[..., same_keys] = shares.share[..., same_keys] - shares.share[..., even]
-    return np.stack([shares.share - shares.average, shares.share - shares.chance, beyond_even])
+    qualify[..., same_keys] &= _has_odds(share[..., same_keys], share[..., even])
+    return np.asarray(qualify & (share > MIN_SHARE))
 
 
-def above_margin(shares: Shares, names: tuple[str, ...]) -> BoolArray:
-    """Which habits qualify. Shape: [..., layer, head, habit]."""
-    return np.asarray((differences(shares, names) > MARGIN).all(0))
+def _has_odds(share: FloatArray, reference: FloatArray) -> BoolArray:
+    """Whether the odds of a share are so many times those of another; false for NaN."""
+    return np.asarray(share * (1 - reference) > ODDS * reference * (1 - share))
 
 
 def best_habit(shares: Shares, qualify: BoolArray) -> IntArray:
@@ -156,43 +162,26 @@ def _relative_entropy(share: FloatArray, average: FloatArray) -> FloatArray:
         return np.where(share > 0, share * np.log(share / average), 0.0)
 
 
-def significant(sums: HabitSums, shares: Shares) -> BoolArray:
-    """Where all differences are above the margin, by a t-test at a level that counts every test.
-
-    Shape: [layer, head, habit].
-    """
-    units = len(sums.mass)
-    if units < 2:
-        return np.zeros(shares.share.shape, dtype=bool)
-    quantile = scipy.special.stdtrit(units - 1, 1 - LEVEL / shares.share.size)
-    head_residuals = np.nan_to_num(residuals(sums.mass, sums.words))
-    heads = (~np.isnan(shares.share[..., 0])).sum()
-    by_unit = Shares(
-        share=head_residuals,
-        chance=residuals(sums.uniform_mass, sums.words),
-        average=head_residuals.sum((1, 2), keepdims=True) / max(1, heads),
-    )
-    errors = [error(residual) for residual in differences(by_unit, sums.names, fill=0)]
-    lower = differences(shares, sums.names) - quantile * np.stack(errors)
-    return np.asarray((lower > MARGIN).all(0))
-
-
 def scores_of(
     sums: SumsByName,
     scored: Sequence[Scored],
     kind: AttentionKind = AttentionKind.ONLY,
     layers: tuple[int, ...] = (),
+    grouped: PairSums | None = None,
 ) -> Scores:
     """The scores of heads of that kind of attention, of layers with these numbers.
 
-    Errors are clustered by unit.
+    Errors are clustered by unit or, where groups of pairs were named and are enough, by group.
     """
+    groups = None if grouped is None else enough_groups(grouped)
+    clusters = None
+    if grouped is not None and groups is not None and groups.named:
+        clusters = groups.sums(grouped.sums)
     entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
-    names = (*PAIR_SUMS, "pairs")
     return Scores(
         scored=tuple(scored),
-        every_key=_table(_pattern_sums(sums, "every_key", names)),
-        words_only=_table(_pattern_sums(sums, "words_only", names)),
+        every_key=_table(sums, "every_key", clusters),
+        words_only=_table(sums, "words_only", clusters),
         entropy=entropy,
         grid=Grid(entropy.shape, kind, layers),
     )
@@ -205,10 +194,18 @@ def _pattern_sums(
     return {name: sums[f"{key_set}.{name}"] for name in names}
 
 
-def _table(sums: SumsByName) -> ScoreTable:
-    """The scores by the sums of patterns."""
-    n = sums["n"]
-    residual = residuals(sums["weight"], n)
+def enough_groups(grouped: PairSums) -> Groups | None:
+    """The groups that blocks of pairs are of; None where too few of them have enough pairs."""
+    groups = Groups.among(grouped)
+    pairs = groups.sums(grouped.sums)["every_key.pairs"].max((1, 2, 3))
+    return groups if (pairs >= MIN_UNITS).sum() >= MIN_GROUPS else None
+
+
+def _table(sums: SumsByName, key_set: str, clusters: SumsByName | None) -> ScoreTable:
+    """The scores over one of `KEY_SETS` by the sums of patterns, with errors by cluster."""
+    sums = _pattern_sums(sums, key_set, (*PAIR_SUMS, "pairs"))
+    by_cluster = sums if clusters is None else _pattern_sums(clusters, key_set)
+    residual = residuals(by_cluster["weight"], by_cluster["n"])
     means = _means({name: values.sum(0) for name, values in sums.items()})
     return ScoreTable(
         score=means.score,
@@ -216,9 +213,10 @@ def _table(sums: SumsByName) -> ScoreTable:
         share=means.share,
         self_mass=means.self_mass,
         se=error(residual),
-        n=n.sum(0).astype(np.int64),
+        n=sums["n"].sum(0).astype(np.int64),
         pairs=sums["pairs"].sum(0).astype(np.int64),
-        effective_pairs=effective(n),
+        groups=None if clusters is None else (by_cluster["n"] > 0).sum(0),
+        effective_pairs=effective(by_cluster["n"]),
         residual=residual,
     )
 
@@ -265,30 +263,36 @@ def labels_of(
     seed: int,
     *,
     by_pair: bool = True,
+    grouped: PairSums | None = None,
 ) -> Labels:
     """Label every head, and measure how sure labels are, by sums of pairs or of one input's words.
 
-    Sums of pairs may be those of blocks of pairs. Without sums, as of a model with too many heads,
-    habits and the stability of labels are not measured.
+    Sums of pairs may be those of blocks of pairs; `grouped` are the same in blocks by group.
+    Without sums, as of a model with too many heads, habits and the stability of labels are not
+    measured.
     """
     resampled = "pairs" if by_pair else "words"
     if not sums or scores.entropy.size > MOST_HEADS:
         return Labels(scores, reading, threshold, resampled=resampled)
+    groups = None if grouped is None else enough_groups(grouped)
+    units = sums if grouped is None or groups is None else grouped.sums
     rules = _LabelRules(scores, reading, threshold)
     names, members = habits_of(special=not reading.words_only)
     habit_sums = HabitSums(
         names=names,
-        mass=sums["on"] @ members,
-        uniform_mass=sums["even"] @ members,
-        words=sums["n"],
+        mass=units["on"] @ members,
+        uniform_mass=units["even"] @ members,
+        words=units["n"],
     )
-    pattern_sums = _pattern_sums(sums, KEY_SETS[reading.words_only])
+    pattern_sums = _pattern_sums(units, KEY_SETS[reading.words_only])
     shares = habit_sums.shares()
-    qualify = above_margin(shares, names)
-    if by_pair:
-        qualify &= significant(habit_sums, shares)
-    habit = best_habit(shares, qualify)
-    held, unchanged = _count_resamples(rules, habit_sums, pattern_sums, habit, seed)
+    habit = best_habit(shares, qualifying(shares, names))
+    at_once = max(1, min(_RESAMPLES_AT_ONCE, _CELLS_AT_ONCE // habit_sums.mass[0].size))
+    if groups is None:
+        drawn = resamples(len(habit_sums.mass), seed, at_once)
+    else:
+        drawn = groups.resamples(seed, at_once)
+    held, unchanged = _count_resamples(rules, habit_sums, pattern_sums, habit, drawn)
     habit = np.where(held >= STABLE_SHARE * RESAMPLINGS, habit, -1)
     code = rules.codes(rules.table, habit)
     label_stability = np.where(
@@ -308,6 +312,7 @@ def labels_of(
         label_stability=label_stability,
         resampled=resampled,
         units=len(habit_sums.mass),
+        groups=0 if groups is None else groups.n_groups,
         classes=class_shares(sums, scores, reading, by_pair=by_pair),
     )
 
@@ -342,21 +347,20 @@ def _count_resamples(
     habit_sums: HabitSums,
     pattern_sums: SumsByName,
     habit: IntArray,
-    seed: int,
+    resamples: Iterator[FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
-    """In how many resamples each head's habit is above the margin, and its label unchanged.
+    """In how many resamples each head's habit qualifies, and its label is unchanged.
 
-    Shape: `habit` and both results [layer, head].
+    Shape: `habit` and both results [layer, head], each of `resamples` [resample, unit].
     """
     table = rules.table
     code = rules.codes(table, habit)
     held = np.zeros(habit.shape)
     unchanged = np.zeros(habit.shape)
     place = habit.clip(0)[None, ..., None]
-    at_once = max(1, min(_RESAMPLES_AT_ONCE, _CELLS_AT_ONCE // habit_sums.mass[0].size))
-    for times in resamples(len(habit_sums.mass), seed, at_once):
+    for times in resamples:
         shares = habit_sums.resampled_shares(times)
-        qualify = above_margin(shares, habit_sums.names)
+        qualify = qualifying(shares, habit_sums.names)
         held += np.take_along_axis(qualify, place, -1)[..., 0].sum(0)
         resampled_table = _resampled_table(table, pattern_sums, times)
         resampled_code = rules.codes(resampled_table, best_habit(shares, qualify))

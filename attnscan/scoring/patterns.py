@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 TargetFunction = Callable[["EncodedBatch"], "Tensor"]  # A pattern's function
 
-PATTERN_SET_VERSION = (
-    "4"  # rises whenever a pattern's meaning changes, so that old and new results are not compared
-)
+PATTERN_SET_VERSION = "5"
+"""Rises whenever the meaning of a pattern or a label changes, so that old and new results are not
+compared."""
 
 _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 

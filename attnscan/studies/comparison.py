@@ -25,7 +25,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import AttentionView
 from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sum_over_pairs
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanProgress, labels_from_sums, no_pair
+from attnscan.scan.state import ScanProgress, labels_from_sums, no_pair, sums_by_group
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
 from attnscan.scoring.units import EPSILON
 
@@ -42,20 +42,23 @@ def similar(
     """Compare all heads by at most `queries` words of each pair. Raises: InputError if there is no pair."""
     scanner = scanner.exact().with_options(labelled=True)
 
-    def compare_heads(inputs: Sequence[EncodedInput]) -> PairSums:
+    def compare_heads(inputs: Sequence[EncodedInput]) -> dict[str, PairSums]:
         keeper = RowKeeper(inputs, queries, scanner.options.seed, scanner.options.reading)
-        sums = scanner.score(inputs, observers=[keeper])
-        sums["apart"] = np.stack([divergences(rows).numpy() for rows in keeper.rows()])
-        sums["queries"] = np.array([[[float(len(places))]] for places in keeper.queries])
-        return PairSums.of([encoded.known_pair.key for encoded in inputs], sums)
+        sums = sums_by_group(inputs, scanner.score(inputs, observers=[keeper]))
+        compared = {
+            "apart": np.stack([divergences(rows).numpy() for rows in keeper.rows()]),
+            "queries": np.array([[[float(len(places))]] for places in keeper.queries]),
+        }
+        keys = [encoded.known_pair.key for encoded in inputs]
+        return {**sums, "compared": PairSums.of(keys, compared)}
 
     total, seen = sum_over_pairs(
         scanner, records, compare_heads, "comparing heads by pairs", on_bad
     )
-    if total is None or not total.sums["queries"].any():
+    if total is None or not total["compared"].sums["queries"].any():
         raise no_pair("to compare heads by")
-    apart, counts = total.sums["apart"], total.sums["queries"]
-    labels = labels_from_sums(total.sums, scanner.options, scanner.grid().layers)
+    apart, counts = total["compared"].sums["apart"], total["compared"].sums["queries"]
+    labels = labels_from_sums(total, scanner.options, scanner.grid().layers)
     return Similarity(
         ratio(apart, counts),
         error(residuals(apart, counts)),
@@ -100,20 +103,17 @@ def compare(
     def score_both(inputs: Sequence[EncodedInput]) -> dict[str, Any]:
         sums, keepers = dict[str, Any](), list[RowKeeper]()
         for model, scanner in zip("ab", (a, b), strict=True):
-            tokenized = (
-                inputs if scanner is a else [b.encode(encoded.known_pair) for encoded in inputs]
-            )
-            keepers += (
-                [RowKeeper(tokenized, QUERIES, options.seed, options.reading)] if nearest else []
-            )
-            sums |= {
-                f"{model}.{name}": values
-                for name, values in scanner.score(tokenized, observers=keepers[-1:]).items()
-            }
+            tokenized = inputs
+            if scanner is b:
+                tokenized = [b.encode(encoded.known_pair) for encoded in inputs]
+            if nearest:
+                keepers.append(RowKeeper(tokenized, QUERIES, options.seed, options.reading))
+            pair_sums = scanner.score(tokenized, observers=keepers[-1:])
+            sums[model] = sums_by_group(inputs, pair_sums)
         of_both = zip(*(keeper.rows() for keeper in keepers), strict=True)
         apart = [divergences(torch.cat([ours, theirs.to(ours.device)])) for ours, theirs in of_both]
         return {
-            "blocks": PairSums.of([encoded.known_pair.key for encoded in inputs], sums),
+            **sums,
             "apart": sum(apart),
             "queries": sum(map(len, keepers[0].queries)) if nearest else 0,
         }
@@ -125,10 +125,7 @@ def compare(
         raise no_pair("that both models read")
     labels = []
     for model, scanner in zip("ab", (a, b), strict=True):
-        sums = {
-            name[2:]: values for name, values in total["blocks"].sums.items() if name[0] == model
-        }
-        labels.append(labels_from_sums(sums, options, scanner.grid().layers))
+        labels.append(labels_from_sums(total[model], options, scanner.grid().layers))
     shape, heads = a.grid().shape, len(a.grid())
     matched, divergence = np.moveaxis(np.indices(shape), 0, -1), np.full(shape, np.nan)
     if nearest:

@@ -27,7 +27,7 @@ from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import silent
 from attnscan.scan.pair_scan import OnBad, sum_over_pairs
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import labels_from_sums, no_pair
+from attnscan.scan.state import labels_from_sums, no_pair, sums_by_group
 from attnscan.scoring.blocks import KEY_SETS, PairSums, SumsByName, error, ratio, residuals
 from attnscan.scoring.labels import habits_of
 from attnscan.scoring.pair_sums import pair_sums
@@ -69,7 +69,7 @@ def explain(
         *(scored.id for scored in options.patterns),
         *habits_of(special=not options.reading.words_only)[0],
     )
-    labels = labels or labels_from_sums(sums["pairs"].sums, options, grid.layers)
+    labels = labels or labels_from_sums(sums, options, grid.layers)
     means = np.full((3, 1 + ROTATIONS, *grid.shape, len(names)), np.nan)
     if sums["neurons"] is not None:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -132,7 +132,7 @@ def _measure(
         sums[f"{cause} error"] = np.sqrt(variance)
     keys = [encoded.known_pair.key for encoded in inputs]
     return {
-        "pairs": PairSums.of(keys, unchanged),
+        **sums_by_group(inputs, unchanged),
         "changes": PairSums.of(keys, sums),
         "neurons": neurons[0].sums() if neurons else None,
         "moved": sum(

@@ -76,10 +76,37 @@ def _resting(labels: Labels) -> str:
     return f" {heads}: more than half of {half} {places}."
 
 
+def held_summary(result: HeadScores) -> str:
+    """How many sure labels are the same in a second corpus; empty if there is none."""
+    if result.held is None:
+        return ""
+    sure = (result.label != "") & ~result.labels.unsure
+    same = int((sure & ~result.changed).sum())
+    sure_labels = counted(int(sure.sum()), "sure label")
+    return f"{same} of {sure_labels} {_verb(same, 'are')} the same on {_held_pairs(result.held)}."
+
+
+def _held_pairs(held: HeadScores) -> str:
+    return f"the {counted(held.signature.pairs_read, 'held pair')}"
+
+
+def held_statement(result: HeadScores, head: Head) -> str:
+    """What a head does in a second corpus, beside what it does in this one; empty if there is none."""
+    if result.held is None:
+        return ""
+    label = str(result.held.label[head.place])
+    same = "the same label" if label == result.label[head.place] else "another label"
+    text = f"On {_held_pairs(result.held)}: {same}, {label or 'no distinct habit'}"
+    share = float(result.held_share[head.place])
+    if np.isnan(share):
+        return f"{text}."
+    return f"{text}; {words(str(result.among_words[head.place]))} {share:.2f}."
+
+
 def _verb(number: int, plural: str) -> str:
     if number != 1:
         return plural
-    return {"have": "has", "carry": "carries"}.get(plural, f"{plural}s")
+    return {"have": "has", "carry": "carries", "are": "is"}.get(plural, f"{plural}s")
 
 
 def does(card: Card) -> str:
@@ -135,14 +162,21 @@ def how_sure(labels: Labels, head: Head) -> str:
     stays = float(labels.label_stability[head.place])
     if np.isnan(stays):
         return f"Label {label}: too few {labels.resampled} to tell whether it stays."
-    resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {labels.resampled}"
+    resamples = f"{RESAMPLINGS:,} bootstrap resamples of {resampled_from(labels)}"
     return f"Label {label}: the same in {100 * stays:.0f} % of {resamples}."
 
 
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
-    resamples = f"bootstrap resamples of the {labels.resampled}"
+    resamples = f"bootstrap resamples of {resampled_from(labels)}"
     return f"the label changed in more than 5 % of {resamples}, or they are too few"
+
+
+def resampled_from(labels: Labels) -> str:
+    """What resamples are drawn from."""
+    if labels.groups:
+        return f"{labels.groups} groups of pairs"
+    return "the pairs of this corpus" if labels.resampled == "pairs" else "the words"
 
 
 def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:

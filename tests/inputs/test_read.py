@@ -86,6 +86,35 @@ class TestColumns:
         numbers = make("c.parquet", parquet({" Text ": ["a", "b"], "label": [1, -1]}))
         assert [r.label for r in read_pairs([numbers], FileReading(labelled=True))] == ["1", "-1"]
 
+    @pytest.mark.parametrize(
+        ("group", "expected"),
+        [
+            (None, ["news", ""]),
+            ("Source", ["x", "y"]),
+            ("4", ["x", "y"]),
+            ("file", ["the file"] * 2),
+        ],
+    )
+    def test_groups_are_a_column_or_the_files(
+        self, make: Make, group: str | None, expected: list[str]
+    ) -> None:
+        path = make("a.csv", "sentence1,sentence2,Genre,source\na,b,news,x\nc,d,,y\n")
+        records = list(read_pairs([path], FileReading(group=group)))
+        names = [str(record.place.group).replace(path, "the file") for record in records]
+        assert names == expected
+
+    def test_pairs_without_a_column_of_groups_are_in_none(self, make: Make) -> None:
+        path = make("a.csv", "text,topic\na,b\n")
+        (record,) = read_pairs([path])
+        assert record.place.group is None and record.key == record.pair.key
+        with pytest.raises(PairsError, match="there is no column 'genre'"):
+            list(read_pairs([path], FileReading(group="genre")))
+
+    def test_the_same_pair_of_another_group_is_another_record(self, make: Make) -> None:
+        path = make("a.csv", "text,genre\na,news\na,mail\na,news\n")
+        one, other, again = read_pairs([path])
+        assert one.key == again.key != other.key and one.pair == other.pair
+
 
 def book(*rows: Sequence[object]) -> bytes:
     """A workbook with these rows, and before them a chart, which Excel puts there."""

@@ -53,7 +53,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(
             rest = skip_seen(records_of(PAIRS), state.seen)
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
-            for name in ("scored", "ranked"):
+            for name in ("scored", "grouped", "ranked"):
                 assert_equal_sums(after.sums[name], states[-1].sums[name], 0)
 
 

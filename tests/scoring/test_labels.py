@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from support.small_results import SCORED
 from truth_of_labels import Means, Unit, add_up
 
+from attnscan.inputs.sentence import Pair
 from attnscan.results.label_rules import Scored
 from attnscan.results.scores import (
     CLASSES,
@@ -19,13 +20,21 @@ from attnscan.results.scores import (
 )
 from attnscan.results.signature import DEFAULT_VIEW, AttentionView
 from attnscan.scoring import labels as module
-from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS, SumsByName
+from attnscan.scoring.blocks import (
+    DRAWN_GROUPS,
+    KEY_SETS,
+    PAIR_SUMS,
+    Groups,
+    PairSums,
+    SumsByName,
+    grouped_key,
+)
 from attnscan.scoring.labels import (
     Shares,
     class_shares,
-    differences,
     habits_of,
     labels_of,
+    qualifying,
     scores_of,
 )
 
@@ -83,18 +92,19 @@ def _labels(
     sums: SumsByName,
     reading: AttentionView = DEFAULT_VIEW,
     scored: tuple[Scored, ...] = SCORED,
-    **how: bool,
+    *,
+    by_pair: bool = False,
+    grouped: PairSums | None = None,
 ) -> Labels:
-    return labels_of(
-        scores_of(sums, scored), sums, reading, THRESHOLD, 0, **{"by_pair": False, **how}
-    )
+    scores = scores_of(sums, scored)
+    return labels_of(scores, sums, reading, THRESHOLD, 0, by_pair=by_pair, grouped=grouped)
 
 
 @pytest.mark.parametrize("reading", [DEFAULT_VIEW, SPECIAL_IN], ids=["out", "in"])
 def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     reading: AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each resample the label is worked out anew, as if its pairs were all; habits may lack a test there."""
+    """Of each resample the label is worked out anew, as if its pairs were all."""
     count = 60
     pairs = _pairs(count)
     found = _labels(pairs, reading)
@@ -209,9 +219,6 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
         # near the margin some resamples fall below, and so the head is like the average head
         ({"next": 0.19}, 30, 0.12, False, ""),
         ({"next": 0.6}, 30, 0.12, False, "next-word"),
-        # one or two pairs state nothing by a test
-        ({"next": 0.5}, 1, 0.02, True, ""),
-        ({"next": 0.5}, 2, 0.02, True, ""),
     ],
 )
 def test_a_habit_is_beyond_doubt(
@@ -252,7 +259,7 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     assert means.names == names
     for ours, theirs in ((result.share, means.share), (result.chance, means.chance)):
         assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-12)
-    stated = means.best(means.above & means.sure(units)).reshape(GRID)  # before any resample
+    stated = means.best(means.above).reshape(GRID)  # before any resample
     kept = result.winner >= 0
     assert kept[2, 0] and (result.winner == stated)[kept].all() and (stated < 0).any()
 
@@ -269,9 +276,135 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     assert labels.label[2, 3] == "" and labels.label[0, 1] == "next-word"
 
 
-def test_residuals_of_the_same_few_words_are_no_whole_numbers() -> None:
+def _share(share: float, average: float, chance: float) -> bool:
+    """Whether a share of one habit qualifies."""
     names, _ = habits_of(special=False)
-    values = np.full((3, 1, 1, len(names)), 0.25)
-    values[..., names.index("same-keys")] = 0.75
-    apart = differences(Shares(values, values, values), names, fill=0)[2]
-    assert set(apart[..., names.index("same-keys")].ravel()) == {0.5} and apart.sum() == 1.5
+    place = names.index("punctuation")
+    values = [np.zeros((1, 1, len(names))) for _ in range(3)]
+    for array, value in zip(values, (share, average, chance), strict=True):
+        array[..., place] = value
+    return bool(qualifying(Shares(*values), names)[0, 0, place])
+
+
+@pytest.mark.parametrize(
+    ("share", "average", "chance", "qualifies"),
+    [
+        (0.61, 0.5, 0.1, True),
+        (0.59, 0.5, 0.1, False),
+        (0.61, 0.1, 0.5, True),
+        (0.59, 0.1, 0.5, False),
+        (0.15, 0.1, 0.1, True),
+        (0.14, 0.1, 0.1, False),
+        (0.09, 0.01, 0.01, False),
+        (1.0, 0.9, 0.9, True),
+        (1.0, 1.0, 0.1, False),
+        (np.nan, 0.1, 0.1, False),
+    ],
+)
+def test_a_habit_qualifies_by_odds(
+    share: float, average: float, chance: float, qualifies: bool
+) -> None:
+    """Odds of 0.5 times 1.5 are those of 0.6, and of 0.1 those of 0.143."""
+    assert _share(share, average, chance) == qualifies
+
+
+def test_the_same_few_words_are_held_against_an_even_row_too() -> None:
+    names, _ = habits_of(special=False)
+    share = np.zeros((2, 1, len(names)))
+    share[:, 0, names.index("same-keys")] = 0.8
+    share[:, 0, names.index("even")] = [0.7, 0.75]
+    shares = Shares(share, np.zeros_like(share), np.zeros((1, 1, len(names))))
+    assert qualifying(shares, names)[:, 0, names.index("same-keys")].tolist() == [True, False]
+
+
+KEYS = [Pair(f"pair {number}").key for number in range(200)]
+
+
+def _grouped(
+    sums: SumsByName, groups: list[str | None], words: list[int] | None = None
+) -> PairSums:
+    keys = [
+        grouped_key(key, group, length)
+        for key, group, length in zip(KEYS, groups, words or [10] * len(groups), strict=False)
+    ]
+    return PairSums.of(keys, sums)
+
+
+def test_a_label_of_one_group_alone_is_not_sure() -> None:
+    """A head that looks at punctuation in two genres of six is sure by pairs alone."""
+    plan = {(0, 0): {"punctuation": 0.45}}
+    sums = _planned(plan, 60)
+    plain = _planned({}, 60)
+    has_it = np.arange(60) % 6 < 2
+    sums["on"] = np.where(has_it[:, None, None, None], sums["on"], plain["on"])
+    for key_set in KEY_SETS:
+        sums[f"{key_set}.pairs"] = np.ones((60, *GRID, 1))
+    groups = [f"genre {number % 6}" for number in range(60)]
+    by_pairs = _habits(sums)
+    by_groups = _labels(
+        sums, SPECIAL_IN, (Scored("next-word"),), by_pair=True, grouped=_grouped(sums, groups)
+    )
+    assert by_pairs.label[0, 0] == "punctuation" and not by_pairs.unsure[0, 0]
+    assert by_groups.label[0, 0] != "punctuation" or by_groups.unsure[0, 0]
+    assert (by_pairs.groups, by_groups.groups) == (0, 6)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words", "expected"),
+    [
+        ([f"{number % 5}" for number in range(25)], None, 5),
+        # four groups, and a fifth of too few pairs
+        ([f"{number % 4}" for number in range(21)] + ["5"] * 4, None, 0),
+        ([None] * 30, [3, 5, 8, 12, 17, 25] * 5, 6),
+        ([None] * 30, [20] * 30, 0),
+    ],
+)
+def test_pairs_alone_are_resampled_where_groups_are_too_few(
+    groups: list[str | None], words: list[int] | None, expected: int
+) -> None:
+    sums = _planned({}, len(groups))
+    for key_set in KEY_SETS:
+        sums[f"{key_set}.pairs"] = np.ones((len(groups), *GRID, 1))
+    labels = _labels(
+        sums, by_pair=True, scored=(Scored("next-word"),), grouped=_grouped(sums, groups, words)
+    )
+    assert labels.groups == expected
+
+
+def test_named_groups_are_the_clusters_of_errors_and_bins_of_length_are_not() -> None:
+    sums = _pairs(60)
+    names = [f"genre {number % 6}" for number in range(60)]
+    named = scores_of(sums, SCORED, grouped=_grouped(sums, [*names]))
+    lengths = scores_of(
+        sums, SCORED, grouped=_grouped(sums, [None] * 60, [4, 6, 9, 13, 18, 26] * 10)
+    )
+    plain = scores_of(sums, SCORED)
+    weight = sums["words_only.weight"][:, 0, 0, 0]
+    n = sums["words_only.n"][:, 0, 0, 0]
+    by_genre = [Measured(weight[place::6].sum(), n[place::6].sum()) for place in range(6)]
+    assert_allclose(named.words_only.se[0, 0, 0], Score(by_genre).se)
+    assert named.words_only.groups is not None and named.words_only.groups[0, 0, 0] == 6
+    assert_allclose(named.words_only.score, plain.words_only.score)
+    assert_allclose(lengths.words_only.se, plain.words_only.se)
+
+
+def test_a_resample_has_two_groups_of_three_and_as_many_pairs_of_each() -> None:
+    sums = {"on": np.zeros((60, 1))}
+    groups = Groups.among(_grouped(sums, [f"genre {number % 6}" for number in range(60)]))
+    times = np.concatenate(list(groups.resamples(0, 64)))
+    by_group = np.stack([times[:, groups.number == group].sum(1) for group in range(6)], 1)
+    assert times.shape == (RESAMPLINGS, 60) and groups.named
+    assert set(by_group.ravel() % 10) == {0} and set(by_group.sum(1)) == {60 * DRAWN_GROUPS}
+    assert_allclose(by_group.mean(0), 10 * DRAWN_GROUPS, atol=0.7)
+    assert times.std(0).min() > 0.5
+
+
+def test_groups_stand_together_whatever_becomes_of_their_pairs() -> None:
+    """Keys that are cut for room keep groups apart as long as there are fewer than blocks."""
+    sums = {"on": np.ones((200, 1))}
+    names = [f"genre {number % 8}" for number in range(200)]
+    keys = [grouped_key(key, name, 10) for key, name in zip(KEYS, names, strict=True)]
+    blocks = PairSums.of(keys, sums, 32)
+    groups = Groups.among(blocks)
+    assert len(blocks.keys) <= 32 and groups.n_groups == 8
+    assert groups.sums(blocks.sums)["on"].tolist() == [[25.0]] * 8

@@ -24,7 +24,9 @@ PAIRS = [
 
 def records_of(pairs: list[Pair]) -> list[Record]:
     return [
-        Record(pair, f"pairs.tsv:{row + 1}", place=Place("pairs.tsv", row))
+        Record(
+            pair, f"pairs.tsv:{row + 1}", place=Place("pairs.tsv", row, group=f"genre {row % 6}")
+        )
         for row, pair in enumerate(pairs, 1)
     ]
 

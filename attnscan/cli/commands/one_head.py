@@ -20,12 +20,14 @@ def head(
         bool, o.flag("--ablate", "Also switch each head off, and measure what the model loses.")
     ] = False,
     treebank: o.Treebank = None,
+    held: o.Held = None,
 ) -> None:
     output, result = o.answer(context)
     from attnscan.views.terminal.card import cards_view
 
     above = input_lines(context.params, result.ranking.signature.pairs_read)
     above += [f"treebank  {shown(path)}" for path in treebank or ()]
+    above += [f"held  {shown(path)}" for path in held or ()]
     output.write(
         result.to_frame, partial(cards_view, result), above=above, document=result.document
     )

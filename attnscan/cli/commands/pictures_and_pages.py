@@ -53,6 +53,7 @@ def report(
     sentences: Annotated[str | None, o.option(_SENTENCES, "NUMBERS")] = None,
     window: o.Window = None,
     treebank: o.Treebank = None,
+    held: o.Held = None,
 ) -> None:
     check_suffix(output, ".html", "--output")
     for note in o.call("report", context.params).notes:

@@ -97,6 +97,7 @@ def heads(
     per_pair: Annotated[
         Path | None, o.option("Write the scores of every pair.", "FILE.parquet")
     ] = None,
+    held: o.Held = None,
 ) -> None:
     params, is_listed = context.params, bool(best or pattern or top)
     if params["id"] is not None and (per_pair is None or not params["pairs"]):

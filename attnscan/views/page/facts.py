@@ -20,7 +20,14 @@ from attnscan.results.scores import HABITS, best_first
 from attnscan.results.signature import IN_MEMORY, Signature
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
-from attnscan.views.behaviour import statement, summary, why_unsure
+from attnscan.views.behaviour import (
+    held_statement,
+    held_summary,
+    resampled_from,
+    statement,
+    summary,
+    why_unsure,
+)
 from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thumbnails
 from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
 
@@ -105,8 +112,9 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         ],
         "habits": [*habits, none],
         "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
-        "drawn": result.labels.resampled,
+        "drawn": resampled_from(result.labels),
         "whyUnsure": why_unsure(result.labels),
+        "held": [] if result.held is None else [held_statement(result, head) for head in grid],
         "card": _card_command(signature),
         "tokens": [],
     }
@@ -184,7 +192,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         "unsure": labels.unsure.ravel().astype(int).tolist(),
         "rests": labels.rests.ravel().astype(int).tolist(),
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
-        "summary": plain(summary(result)),
+        "summary": plain(f"{summary(result)} {held_summary(result)}".strip()),
         "does": [statement(labels, head) for head in heads],
         "profiles": _profiles(result, heads) if labels.classes is not None else [],
     }

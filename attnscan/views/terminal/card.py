@@ -12,7 +12,7 @@ from attnscan.results.explanation import evidence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import Syntax
 from attnscan.text import counted, plain
-from attnscan.views.behaviour import does, how_sure
+from attnscan.views.behaviour import does, held_statement, how_sure
 from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
 from attnscan.views.terminal.syntax import relations_table
 
@@ -40,6 +40,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
     looked_at = f", of the first {card.pairs:,} of {pairs:,} pairs" if card.pairs < pairs else ""
     blocks: list[RenderableType] = [*wrapped(does(card), width, style="bold")]
     blocks += wrapped(how_sure(card.ranking.labels, card.head), width)
+    blocks += wrapped(held_statement(card.ranking, card.head), width)
     blocks += ["", _scores(card, width), *wrapped(_profile(card), width, style="")]
     blocks += ["", _links(card, looked_at, width)]
     blocks += wrapped(_alike(card, looked_at), width, style="")

@@ -92,9 +92,10 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     above: list[RenderableType] = [title, *_tokens(result, width)]
     if not result.is_one_input:
         above = [*wrapped(title.plain, width, style=""), *wrapped(ranked_by(result), width)]
-    above += ["", *wrapped(summary(result), width, style=""), ""]
-    head_map = list(_map(labels, width))
-    below = list(wrapped(" · ".join(_legend(labels)), width))
+    above += ["", *wrapped(summary(result), width, style="")]
+    above += [*wrapped(held_summary(result), width, style=""), ""]
+    head_map = list(_map(result, width))
+    below = list(wrapped(" · ".join(_legend(result)), width))
     height = 24 + math.ceil(4 * labels.grid.shape[0] / 3)
     if result.is_one_input:
         height -= 2  # for a note or two below
@@ -108,14 +109,19 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     return Group(*above, columns, "", *below)
 
 
-def _legend(labels: Labels) -> Iterator[str]:
+def _legend(result: HeadScores) -> Iterator[str]:
     """What the marks of the map mean, other than letters of kinds."""
+    labels = result.labels
     yield "layers down, heads across"
     yield "- no distinct habit" if labels.habits else "- none"
     if labels.rests.any():
         yield "grey: rests"
     if labels.unsure.any():
         yield "? not sure"
+    if result.changed.any():
+        yield "≠ another label there"
+    if labels.resampled == "pairs" and not labels.groups:
+        yield "sure of this corpus"
 
 
 def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
@@ -178,8 +184,12 @@ def _strongest(labels: Labels, kind: HeadKind) -> Iterator[Text]:
         yield Text(f"{head.name}{doubt} {number(labels.numbers(kind.name, head).share)}")
 
 
-def _map(labels: Labels, width: int) -> Iterator[Text]:
-    """Every head's letter, and `?` where it is unsure; `?` alone where there is no more room."""
+def _map(result: HeadScores, width: int) -> Iterator[Text]:
+    """Every head's letter, and `?` where it is unsure; `?` alone where there is no more room.
+
+    `≠` stands where a sure label is another one in a second corpus.
+    """
+    labels = result.labels
     heads = labels.grid.shape[1]
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
     ruler = f" 0 to {heads - 1}"
@@ -192,7 +202,9 @@ def _map(labels: Labels, width: int) -> Iterator[Text]:
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
         for head in labels.grid.layer_of(Head(layer, 0)):
             kind = str(labels.among_words[head.place])
-            doubt = "?" if labels.unsure[head.place] else ""
+            doubt = "≠" if result.changed[head.place] else ""
+            if labels.unsure[head.place]:
+                doubt = "?"
             text = (doubt or letter(kind)) if cell == 1 else letter(kind) + doubt
             is_grey = labels.rests[head.place] or not kind
             line.append(text.ljust(cell), style="dim" if is_grey else color_of(kind))

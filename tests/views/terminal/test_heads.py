@@ -53,9 +53,34 @@ rest       D special tokens     1     0.28  0-4? 0.60
 
     0  1  2  3  4
  0  N  n? e  -  I?
-layers down, heads across · - no distinct habit · grey: rests · ? not sure
+layers down, heads across · - no distinct habit · grey: rests · ? not sure ·
+sure of this corpus
 """
     assert _screen(_small()) == screen
+
+
+def test_sure_across_groups_is_not_of_this_corpus_alone() -> None:
+    small = _small()
+    grouped = replace(small.labels, groups=5)
+    assert "of this corpus" not in _screen(replace(small, labels_by={small.reading: grouped}))
+
+
+def test_a_second_corpus_is_a_sentence_and_marks_of_what_changed() -> None:
+    small = _small()
+    other = labels_of(winners=(0, 1, -1, 2, 2))
+    held = replace(small, labels_by={small.reading: other})
+    screen = _screen(replace(small, held=replace(held, signature=replace(SIGNATURE, pairs_read=9))))
+    assert "1 of 2 sure labels is the same on the 9 held pairs." in screen
+    assert " 0  N  n? e≠ -  I?\n" in screen and "≠\nanother label there" in screen
+
+
+def test_the_columns_of_a_second_corpus_have_its_label_and_its_share() -> None:
+    small = _small()
+    held = replace(small, labels_by={small.reading: labels_of(winners=(0, 1, -1, 2, 2))})
+    frame = replace(small, held=held).to_frame()
+    assert frame.columns[-2:].tolist() == ["held_label", "held_share"]
+    assert frame["held_label"].tolist() == ["next-word", "next-3", "", "even", "delimiter"]
+    assert frame["held_share"].round(3).fillna(-1).tolist() == [0.92, 0.4, 0.8, -1, 0.52]
 
 
 def test_another_reading_than_the_usual_one_is_named_once() -> None:

@@ -32,7 +32,8 @@ export function Card({ head, isBrief }) {
   const about = [
     facts.titles[reading()].replace("each head", "it"),
     rests(head) && "rests: more than half of its attention is on special tokens",
-    stays && `label ${label}: the same in ${percent} of bootstrap resamples of the ${facts.drawn}`,
+    stays && `label ${label}: the same in ${percent} of bootstrap resamples of ${facts.drawn}`,
+    facts.held?.[head.index]?.replace(/\.$/, ""),
   ];
   return html`<article class="card">
     ${title}
