@@ -19,6 +19,7 @@ from attnscan.results.scores import SPECIAL_CLASSES, HeadKind, Labels
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import (
     attention_phrase,
+    held_summary,
     kinds_of,
     none_does,
     ranked_by,
