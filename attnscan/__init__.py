@@ -16,6 +16,7 @@ from attnscan.__version__ import __version__
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
+    from attnscan.api.pictures_and_pages import plot, report
     from attnscan.api.studies import (
         ablate,
         compare,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         similar,
         syntax,
     )
-    from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
     from attnscan.inputs.sentence import Sentence
@@ -69,7 +69,8 @@ __all__ = [
     "syntax",
 ]
 
-# No module of this package may have one of these names: importing it would put it in the function's place.
+# No module of this package may have one of these names: importing it would put it in the
+# function's place.
 _HOMES = {
     "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
     "api.one_input": ("classify", "predictive", "show"),
@@ -83,7 +84,7 @@ _HOMES = {
         "similar",
         "syntax",
     ),
-    "api.views": ("plot", "report"),
+    "api.pictures_and_pages": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch",),
     "inputs.sentence": ("Sentence",),

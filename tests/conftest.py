@@ -29,7 +29,7 @@ from support.loaded_models import LoadedModels  # noqa: E402
 from support.toy_bert import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
-from attnscan.api.arguments import SCAN  # noqa: E402
+from attnscan.cli.commands_table import COMMAND_NAMES  # noqa: E402
 from attnscan.model.forward import quiet_transformers  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
@@ -125,7 +125,7 @@ def each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return again
 
-    for name in SCAN.keys() & set(dir(attnscan)):
+    for name in COMMAND_NAMES:
         monkeypatch.setattr(attnscan, name, remembering(getattr(attnscan, name)), raising=False)
 
 

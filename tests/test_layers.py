@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 import attnscan
-from attnscan.cli import app
+from attnscan.cli.commands_table import COMMANDS
 
 GRAPH = grimp.build_graph("attnscan", include_external_packages=True, cache_dir=None)
 MODULES = {name for name in GRAPH.modules if name.split(".")[0] == "attnscan"}
@@ -156,19 +156,17 @@ def test_no_circles() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_every_group_of_commands_is_a_module_of_its_name() -> None:
-    commands = GRAPH.find_children("attnscan.cli.commands")
-    assert {
-        f"attnscan.cli.commands.{name.lower().replace(' ', '_')}" for name in app.LISTED
-    } == commands
-    in_functions = {
-        "attnscan.cli.options",
-        "attnscan.cli.output",
-    }  # those that read options and run a command
-    light = {f"attnscan.{name}" for name in ("errors", "__version__")} | in_functions
-    assert (
-        _imported_by("attnscan.cli.app") <= light
-    )  # no command is imported before it is asked for
+def test_every_module_of_commands_is_in_the_table_of_commands() -> None:
+    modules = GRAPH.find_children("attnscan.cli.commands")
+    named = {command.module for command in COMMANDS if command.module is not None}
+    assert {f"attnscan.cli.commands.{name}" for name in named} == modules
+
+
+def test_no_command_is_imported_before_it_is_asked_for() -> None:
+    light = {"errors", "__version__", "cli.commands_table"}
+    in_functions = {"cli.calls", "cli.options", "cli.output"}
+    allowed = {f"attnscan.{name}" for name in light | in_functions}
+    assert _imported_by("attnscan.cli.app") <= allowed
 
 
 def test_packages_hold_a_list_of_their_files_and_no_code() -> None:

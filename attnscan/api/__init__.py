@@ -1,8 +1,10 @@
 """What `import attnscan` offers, for notebooks and programs: a function is named as its command.
 
-one_input.py   classify, show, predictive
-many_pairs.py  heads, profile; load, shard, finish
-studies.py     explain, head, ablate, similar, compare, syntax; patterns, models
-views.py       report, plot
-arguments.py   one call: its options checked, its pairs read, its model made ready
+one_input.py           classify, show, predictive
+many_pairs.py          heads, profile; load, shard, finish
+studies.py             explain, head, ablate, similar, compare, syntax; patterns, models
+pictures_and_pages.py  report, plot
+options.py             what each function takes, declared once, and checked
+pairs_input.py         the pairs that callers give
+open_model.py          one call: its options checked, its pairs ready, its model opened
 """

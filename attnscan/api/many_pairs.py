@@ -1,31 +1,58 @@
-"""What `import attnscan` offers for many pairs: heads ranked, labelled and described in full, here or in shards."""
+"""What `import attnscan` offers for many pairs: heads ranked, labelled and described in full.
+
+All pairs are read here, or in shards that add.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, overload
 
-from attnscan.api.arguments import (
+from attnscan.api.one_input import Weights, classify
+from attnscan.api.open_model import (
     NAMED,
-    File,
     LibraryCall,
-    Pairs,
-    PairsInput,
+    ModelRequest,
+    call_input,
+    held_input,
+    library_call,
+    open_models,
+)
+from attnscan.api.options import (
+    ATTENTION,
+    HELD,
+    PAIRS,
+    PATTERN,
+    SENTENCE_A,
+    SENTENCE_B,
+    STATE,
+    WEIGHTS,
+    AnyAttentionName,
+    EngineOptions,
+    File,
+    HeadsOptions,
     Patterns,
+    ProfileOptions,
+    ShardOptions,
     file_to_write,
+    library_function,
+    model_name,
+    scan_options,
     split_kinds,
 )
-from attnscan.api.one_input import Weights, classify
+from attnscan.api.pairs_input import Pairs, PairsInput
 from attnscan.errors import OptionError, StateError
+from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import ResultsByKind, is_stream
-from attnscan.results.grid import Heads
+from attnscan.results.grid import AttentionName, Heads
 from attnscan.results.heads import HeadScores, Profile
-from attnscan.scan.options import OnProgress, note
+from attnscan.scan.options import OnProgress, note, silent
 from attnscan.text import counted
 from attnscan.views.notebook import heads_html
 
@@ -35,76 +62,105 @@ if TYPE_CHECKING:
     from attnscan.scan.state import ScanState
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
-_SOON, _LONG = (
-    5.0,
-    60.0,
-)  # seconds after which a run's length is known, and from which it is announced
+_KNOWN_AFTER = 5.0  # seconds, after which a run's length is known
+_LONG_RUN = 60.0  # seconds, from which a run's length is announced
 
 
 @overload
 def heads(
-    pairs: Pairs = None, *, attention: Literal["all"], **options: Any
+    pairs: Pairs = None,
+    *,
+    attention: Literal["all"],
+    pattern: Patterns = (),
+    **options: Unpack[HeadsOptions],
 ) -> ResultsByKind[HeadScores]: ...
 @overload
-def heads(pairs: Pairs = None, **options: Any) -> HeadScores: ...
 def heads(
     pairs: Pairs = None,
     *,
     pattern: Patterns = (),
     id: str | int | None = None,
-    held: Pairs = None,
     state: File | None = None,
     per_pair: File | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    attention: AttentionName | None = None,
+    **options: Unpack[HeadsOptions],
+) -> HeadScores: ...
+@library_function()
+def heads(
+    pairs: Annotated[Pairs, PAIRS] = None,
+    *,
+    pattern: Annotated[Patterns, PATTERN] = (),
+    id: Annotated[
+        str | int | None,
+        Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN"),
+    ] = None,
+    state: Annotated[File | None, STATE] = None,
+    per_pair: Annotated[
+        File | None, Option("Write the scores of every pair.", metavar="FILE.parquet")
+    ] = None,
+    held: Annotated[Pairs, HELD] = None,
+    attention: Annotated[AnyAttentionName | None, ATTENTION] = None,
+    **options: Unpack[HeadsOptions],
 ) -> HeadScores | ResultsByKind[HeadScores]:
-    """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
+    """Every head's scores over many sentences or pairs of them, read one by one.
 
-    `label` says what each head does. For some chosen patterns there are no labels, and `to_frame()` ranks heads for
-    each. `id` is a column that tells pairs apart; `state` a file that keeps the sums, and that the same call goes on
-    from; `per_pair` one for every pair's scores. With `attention="all"`, the result maps kinds to `HeadScores`.
+    `to_frame()` has a row a head. `label` says what each head does. For some chosen patterns there
+    are no labels, and `to_frame()` ranks heads for each. `id` is a column that tells pairs apart;
+    `state` a file that keeps the sums, and that the same call goes on from; `per_pair` one for
+    every pair's scores. With `attention="all"`, the result maps kinds to `HeadScores`.
 
-    `held` is a second corpus: the result's own `held` says what every head does there, and `to_frame()` has the columns
-    `held_label` and `held_share`.
+    `held` is a second corpus: the result's own `held` says what every head does there, and
+    `to_frame()` has the columns `held_label` and `held_share`.
 
-    Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for `engine="ray"`.
+    Raises: as `classify`; PairsError, StateError, OutputError for files; EngineError for
+    `engine="ray"`.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    kinds = split_kinds(options)
+    given = {**options, "attention": attention}
     if pattern and "threshold" in options:
         raise OptionError(
             "--threshold is for labels, which need all patterns", "leave out --pattern"
         )
-    if held is not None and (pattern or len(kinds) > 1 or per_pair is not None):
+    if held is not None and (pattern or attention == "all" or per_pair is not None):
         raise OptionError(
             "--held compares labels of one kind of attention",
             "leave out --pattern and --per-pair, and choose one --attention",
         )
-    if len(kinds) == 1:
-        call = LibraryCall(
-            "heads", options, pairs=pairs, pattern=pattern, reading={"id": id}, held=held
-        ).of_patterns()
-        return rank_pairs(call, state_file(state), file_to_write(per_pair))
+    if attention != "all":
+        inputs = call_input(given, pairs=pairs, id=id)
+        call = library_call("heads", given, inputs, pattern=pattern)
+        call = call.with_held(held_input(given, inputs, held))
+        return rank_pairs(_ranked(call), state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
         raise OptionError(
             "--state and --per-pair are of one kind of attention", "choose one: --attention cross"
         )
+    return ResultsByKind(_heads_by_kind(pairs, given, pattern))
+
+
+def _heads_by_kind(
+    pairs: Pairs, options: Mapping[str, Any], pattern: Patterns
+) -> dict[Any, HeadScores]:
+    """Rank the heads of each kind of an encoder-decoder's attention over the same pairs."""
+    kinds = split_kinds(options)
+    inputs = call_input(kinds[0], pairs=pairs).ready(len(kinds))
     results: dict[Any, HeadScores] = {}
-    all_pairs = LibraryCall("heads", kinds[0], pairs=pairs).pairs.ready(len(kinds))
-    sources = replace(
-        all_pairs,
-        begin=lambda skip: (
-            replace(record, pair=record.pair.source) for record in all_pairs.begin(skip)
-        ),
-    )
     for kind_options in kinds:
         kind = kind_options["attention"]
-        results[kind] = heads(
-            sources if kind == "encoder" else all_pairs, pattern=pattern, **kind_options
-        )
-    return ResultsByKind(results)
+        read = inputs.sources() if kind == "encoder" else inputs
+        call = library_call("heads", kind_options, read, pattern=pattern)
+        results[kind] = rank_pairs(_ranked(call))
+    return results
+
+
+def _ranked(call: LibraryCall) -> LibraryCall:
+    """The call where heads are ranked by the patterns that were asked for.
+
+    If these are all, heads are labelled.
+    """
+    patterns = call.options.patterns
+    if call.names:
+        patterns = tuple(pattern for pattern in patterns if pattern.id in call.names)
+    return call.with_options(patterns=patterns, labelled=not call.names)
 
 
 def rank_pairs(
@@ -122,13 +178,11 @@ def rank_pairs(
     from attnscan.scan.per_pair import PerPairWriter, pair_frame
 
     with PerPairWriter(per_pair) as writer, call.open_model() as scanner:
+        layers = scanner.grid().layers
 
         def take(places: Any, sums: Any) -> None:
-            writer.write(
-                pair_frame(
-                    places, sums, scanner.options, scanner.grid().layers, ids=call.pairs.has_ids
-                )
-            )
+            frame = pair_frame(places, sums, scanner.options, layers, ids=call.pairs.has_ids)
+            writer.write(frame)
 
         result = rank_pairs_with(scanner, call, take=take)
         writer.finish(result.signature, result.scores.patterns, scanner.grid())
@@ -151,26 +205,74 @@ def rank_pairs_with(
 
 
 def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
-    """Report a scan's progress, and note once, some seconds after its `start`, how long it takes if that is minutes."""
-    tell, began, is_announced = scanner.progress, time.monotonic(), False
+    """Report a scan's progress, and note once how long it takes, if that is minutes.
 
-    def step(doing: str, done: int | None, of: int | None) -> None:
+    This is known some seconds after its `start`.
+    """
+    tell = scanner.progress
+    began = time.monotonic()
+    is_announced = False
+
+    def step(doing: str, done: int | None, whole: int | None) -> None:
         nonlocal is_announced
-        tell(doing, done, of)
-        seconds, read_so_far = time.monotonic() - began, (done or 0) - start
-        if is_announced or not total or read_so_far <= 0 or seconds < _SOON:
+        tell(doing, done, whole)
+        seconds = time.monotonic() - began
+        read_so_far = (done or 0) - start
+        if is_announced or not total or read_so_far <= 0 or seconds < _KNOWN_AFTER:
             return
-        is_announced, scoring = True, seconds * (total - start) / read_so_far
-        asking = (
-            1 if scanner.measure is None else 3
-        )  # which words are predictive takes up to twice as long
-        if asking * scoring >= _LONG:
-            shorter = f"; with predictive off about {scoring / 60:.0f}" if asking > 1 else ""
-            note(
-                f"this takes about {counted(round(asking * scoring / 60), 'minute')} on this machine{shorter}"
-            )
+        is_announced = True
+        _announce(seconds * (total - start) / read_so_far, finds=scanner.measure is not None)
 
     return step
+
+
+def _announce(scoring: float, *, finds: bool) -> None:
+    """Note how long a run takes, by the seconds that scoring takes.
+
+    One that `finds` predictive words takes up to two times as long for these.
+    """
+    if not finds:
+        seconds = scoring
+        shorter = ""
+    else:
+        seconds = 3 * scoring
+        shorter = f"; with predictive off about {scoring / 60:.0f}"
+    if seconds >= _LONG_RUN:
+        minutes = counted(round(seconds / 60), "minute")
+        note(f"this takes about {minutes} on this machine{shorter}")
+
+
+class _SavedScan:
+    """What a scan has reached, and the file that keeps it every few seconds."""
+
+    def __init__(self, path: Path | None, scanner: Scanner) -> None:
+        """Begin anew, or from the file if there is one. Raises: StateError."""
+        from attnscan.scan.state import ScanState, load_state
+
+        self._path = path
+        self._scanner = scanner
+        if path is not None and path.exists():
+            self.reached = load_state(path, scanner)
+        else:
+            self.reached = ScanState(scanner.options)
+        self._saved = self.reached
+        self._saved_at = time.monotonic()
+
+    def keep(self, reached: ScanState) -> None:
+        """Take what the scan has reached; save it if some seconds have passed."""
+        self.reached = reached
+        if time.monotonic() - self._saved_at > _SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Save what was reached, if there is a file, and something new. Raises: OutputError."""
+        from attnscan.scan.state import save_state
+
+        if self._path is None or self.reached is self._saved or not self.reached.sums:
+            return
+        save_state(self._path, self.reached, self._scanner)
+        self._saved = self.reached
+        self._saved_at = time.monotonic()
 
 
 def run_scan(
@@ -182,55 +284,38 @@ def run_scan(
     doing: str = "scoring pairs",
     total: int | None = None,
 ) -> ScanState:
-    """Score all pairs and return the state; a file resumes a scan, and keeps the state of an interrupted one.
+    """Score all pairs and return the state.
 
-    `total` is how many pairs there are, if that is known.
+    A file resumes a scan, and keeps the state of an interrupted one. `total` is how many pairs
+    there are, if that is known.
+
     Raises: as `heads`.
     """
     from attnscan.scan.pair_scan import scan, skip_seen
-    from attnscan.scan.state import ScanState, load_state, save_state
 
     if path is not None:
-        _ = (
-            scanner.loaded.fingerprint
-        )  # before the model runs, while nothing of ours hangs on its modules
-    reached = saved = (
-        load_state(path, scanner)
-        if path is not None and path.exists()
-        else ScanState(scanner.options)
-    )
+        # before the model runs, while nothing of ours hangs on its modules
+        _ = scanner.loaded.fingerprint
+    state = _SavedScan(path, scanner)
+    start = state.reached
     total = total or pairs.how_many()
-    scanner = replace(scanner, progress=_announcing(scanner, reached.seen.read, total or 0))
-    scanner.tell(doing, reached.seen.read, total)
-    saved_at = time.monotonic()
-
-    def keep(now: ScanState, interval: float = _SAVE_EVERY) -> None:
-        nonlocal reached, saved, saved_at
-        reached = now
-        if (
-            path is not None
-            and now is not saved
-            and now.sums
-            and time.monotonic() - saved_at > interval
-        ):
-            save_state(path, now, scanner)
-            saved, saved_at = now, time.monotonic()
-
+    scanner = replace(scanner, progress=_announcing(scanner, start.seen.read, total or 0))
+    scanner.tell(doing, start.seen.read, total)
     arguments: dict[str, Any] = {
         "on_count": partial(scanner.tell, doing, total=total),
-        "keep": keep,
+        "keep": state.keep,
     }
     try:
-        unseen = skip_seen(pairs.read(), reached.seen)
+        unseen = skip_seen(pairs.read(), start.seen)
         if scanner.options.engine == "ray":
             from attnscan.scan import ray
 
-            reached = ray.scan(scanner, unseen, reached, pairs.skips, **arguments)
+            state.reached = ray.scan(scanner, unseen, start, pairs.skips, **arguments)
         else:
-            reached = scan(scanner, unseen, reached, pairs.skips, on_pairs=take, **arguments)
+            state.reached = scan(scanner, unseen, start, pairs.skips, on_pairs=take, **arguments)
     finally:
-        keep(reached, interval=-1)
-    return reached
+        state.save()
+    return state.reached
 
 
 def state_file(state: File | None) -> Path | None:
@@ -243,46 +328,50 @@ def state_file(state: File | None) -> Path | None:
     return path
 
 
-def profile(
-    a: Text | None = None,
-    b: Text | None = None,
+@library_function()
+def profile(  # a user of the library names them
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
     *,
-    heads: Heads | None = None,
-    pairs: Pairs = None,
-    weights: Weights | None = None,
-    pattern: Patterns = (),
-    state: File | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    heads: Annotated[
+        Heads | None,
+        Option("Show these heads: 2-0,6-11 or layer:2; one is shown in full.", metavar="HEADS"),
+    ] = None,
+    pairs: Annotated[Pairs, PAIRS] = None,
+    weights: Annotated[Weights | None, WEIGHTS] = None,
+    pattern: Annotated[
+        Patterns,
+        Option(
+            "Add a pattern of your own. May repeat.",
+            metavar="FILE.py:FUNCTION",
+            short="-p",
+            repeats=True,
+        ),
+    ] = (),
+    state: Annotated[File | None, STATE] = None,
+    **options: Unpack[ProfileOptions],
 ) -> Profile:
-    """Where every head's attention goes, on one input, by saved `weights` or over many pairs: `to_frame()` has a row
-    for each class of keys of each head.
+    """Where every head's attention goes, on one input, by saved `weights` or over many pairs.
 
-    A word's attention is divided without remainder over classes, such as the next word or punctuation. A `pattern` of
-    your own stands beside them. `heads` are those that will be looked up, and have to be there.
+    `to_frame()` has a row for each class of keys of each head. A word's attention is divided
+    without remainder over classes, such as the next word or punctuation. A `pattern` of your own
+    stands beside them. `heads` are those that will be looked up, and have to be there.
 
     Raises: as `heads`.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if state is not None and (a is not None or weights is not None):
         raise OptionError("--state is for many pairs", "leave it out")
     if weights is not None:
-        weights_options: dict[str, Any] = {
-            "pattern": pattern,
-            "keep_attention": False,
-            "predictive": "off",
-            **options,
-        }
-        result: HeadScores = classify(a, b, pairs=pairs, weights=weights, **weights_options)
-        return result.profile
-    call = LibraryCall(
+        if a is not None or pairs is not None:
+            raise OptionError(
+                "several inputs were given", "give a sentence, or two, or --weights FILE.npz"
+            )
+        return _profile_of_weights(weights, pattern, options)
+    inputs = call_input(options, a, b, pairs)
+    call = library_call(
         "profile",
         options,
-        a,
-        b,
-        pairs,
+        inputs,
         heads=heads,
         pattern=pattern,
         labelled=True,
@@ -291,6 +380,18 @@ def profile(
     return rank_pairs(call, state_file(state)).profile
 
 
+def _profile_of_weights(weights: Weights, pattern: Patterns, options: Mapping[str, Any]) -> Profile:
+    """Where attention goes by saved weights."""
+    if options.get("engine") == "ray":
+        raise OptionError("--engine is for many pairs", "leave it out")
+    chosen: dict[str, Any] = {"keep_attention": False, "predictive": "off"}
+    for name in options.keys() - EngineOptions.__annotations__:
+        chosen[name] = options[name]
+    result: HeadScores = classify(weights=weights, pattern=pattern, **chosen)
+    return result.profile
+
+
+@library_function()
 def load(
     model: Any = None,
     *,
@@ -300,43 +401,42 @@ def load(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> LoadedModel:
-    """A model to be given as `model` to any number of calls, each with options of its own, and loaded only now.
+    """A model to be given as `model` to any number of calls, each with options of its own.
 
-    Threads may share it: their calls run one after another.
+    It is loaded only now. Threads may share it: their calls run one after another.
 
     Raises: as `classify`.
     """
-    options = {
+    named = {
+        "model": model,
         "device": device,
         "dtype": dtype,
         "source_language": source_language,
         "target_language": target_language,
     }
-    with LibraryCall(
-        "load", {"model": model, "tokenizer": tokenizer, **options}
-    ).open_model() as scanner:
+    _, checked = scan_options("load", named, many=True)
+    with open_models([ModelRequest(model, tokenizer, checked)], silent) as (scanner,):
         return scanner.loaded
 
 
+@library_function()
 def shard(
-    pairs: Pairs,
+    pairs: Annotated[Pairs, PAIRS],
     *,
-    pattern: Patterns = (),
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    pattern: Annotated[Patterns, PATTERN] = (),
+    **options: Unpack[ShardOptions],
 ) -> ScanState:
-    """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
+    """What some sentences or pairs of them add to a ranking.
 
-    Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
-    which has the same options. Its size does not grow with the pairs. It can be pickled; what is unpickled runs code:
+    Shards add with `+` or `sum`, and `finish` ranks. Whatever the pairs are split into, in whatever
+    order they are added, the result is that of `heads` over all of them, which has the same
+    options. Its size does not grow with the pairs. It can be pickled; what is unpickled runs code:
     take pickles from your own machines alone.
 
     Raises: as `heads`; EngineError when shards of different models, options or versions are added.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = LibraryCall("shard", options, pairs=pairs, pattern=pattern).of_patterns()
+    inputs = call_input(options, pairs=pairs)
+    call = _ranked(library_call("shard", options, inputs, pattern=pattern))
     with call.open_model() as scanner:
         from attnscan.scan.pair_scan import scan
 
@@ -345,12 +445,15 @@ def shard(
         return replace(added, options=replace(scanner.options, model=name))
 
 
+@library_function()
 def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> HeadScores:
     """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
-    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own.
+    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is
+    the shard's own.
 
-    Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
+    Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another
+    one.
     """
     from attnscan.scan.state import ScanState
 
@@ -367,15 +470,24 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
             "the shard is of a model that was in memory",
             "give it again, as model, with its tokenizer",
         )
-    call = LibraryCall("shard", {"model": model, "tokenizer": tokenizer})
-    run: dict[str, Any] = {} if isinstance(model, NAMED) else {"device": "auto", "dtype": "auto"}
-    call.options = replace(shard.options, model=call.options.model, **run)
-    with call.open_model() as scanner:
+    with open_models([_request_of(shard, model, tokenizer)], silent) as (scanner,):
         from attnscan.scan.pair_scan import finish_scan
 
-        signature = scanner.signature(fingerprint=True)
-        if (shard_signature := shard.signature) is not None:
-            shard.check(
-                replace(signature, read_by=shard_signature.read_by, device=shard_signature.device)
-            )
+        _check_signature(shard, scanner)
         return replace(finish_scan(scanner, shard), html=heads_html)
+
+
+def _request_of(shard: ScanState, model: Any, tokenizer: Any) -> ModelRequest:
+    """The model that asks for a shard's predictive words, run by the shard's options."""
+    if isinstance(model, NAMED):
+        return ModelRequest(model, tokenizer, replace(shard.options, model=model_name(model)))
+    options = replace(shard.options, model=None, device="auto", dtype="auto")
+    return ModelRequest(model, tokenizer, options)
+
+
+def _check_signature(shard: ScanState, scanner: Scanner) -> None:
+    """Raises: EngineError if a model is not the one that a shard is of."""
+    signature = scanner.signature(fingerprint=True)
+    expected = shard.signature
+    if expected is not None:
+        shard.check(replace(signature, read_by=expected.read_by, device=expected.device))

@@ -1,139 +1,296 @@
-"""What `import attnscan` offers for one input: what heads do, their weights, and which words help to predict which."""
+"""What `import attnscan` offers for one input.
+
+What heads do, their weights, and which words help to predict which.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, Unpack, overload
 
 from numpy.typing import ArrayLike
 
-from attnscan.api.arguments import (
+from attnscan.api.open_model import LibraryCall, call_input, library_call
+from attnscan.api.options import (
+    ATTENTION,
+    HEADS,
+    PATTERN,
+    READING_NAMES,
+    SENTENCE_A,
+    SENTENCE_B,
+    TOKEN,
+    WEIGHTS,
+    WINDOW,
+    AnyAttentionName,
+    ClassifyOptions,
+    DependenciesOptions,
     File,
-    LibraryCall,
-    Pairs,
     Patterns,
-    check_no_reading,
+    ShowOptions,
     file_to_write,
+    library_function,
     parse_window,
     split_kinds,
 )
+from attnscan.api.pairs_input import Pairs, check_no_reading, single_input
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
-from attnscan.inputs.sentence import Pair, Text
+from attnscan.inputs.option import Option
+from attnscan.inputs.sentence import QuerySide, Text
 from attnscan.inputs.weights import read_weights, weights_of, write_weights
 from attnscan.results.attention import Selection
 from attnscan.results.choices import Side
 from attnscan.results.files import ResultsByKind, check_suffix, write_file
-from attnscan.results.grid import Heads
+from attnscan.results.grid import AttentionName, Heads
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
-from attnscan.scan.options import OnProgress, progress_of
 from attnscan.views.notebook import heads_html
 
 Weights = str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]
 """A file `.npz`, or the arrays that it would hold."""
 
 
+@dataclass(frozen=True)
+class _SavedInput:
+    """Weights in place of a model's, and what else is given of them."""
+
+    weights: Weights
+    tokens: Sequence[str] | None
+    name: str | None
+
+    def read(self, attention: AttentionName, query: QuerySide) -> tuple[str, Any]:
+        """The name that stands for a model, and the weights.
+
+        Raises: OptionError for weights without tokens; WeightsError.
+        """
+        if isinstance(self.weights, str | os.PathLike):
+            path = Path(self.weights)
+            return self.name or path.name, read_weights(path, attention, query)
+        if isinstance(self.weights, Mapping):
+            arrays = dict(self.weights)
+        elif self.tokens is None:
+            raise OptionError(
+                "weights are attention without its tokens",
+                "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])",
+            )
+        else:
+            arrays = {"attention": self.weights}
+        if self.tokens is not None:
+            arrays["tokens"] = self.tokens
+        return self.name or "weights", weights_of(arrays, attention, query)
+
+
 @overload
-def classify(
-    a: Text | None = None, b: Text | None = None, *, attention: Literal["all"], **options: Any
-) -> ResultsByKind[HeadScores]: ...
-@overload
-def classify(
-    a: Text | None = None, b: Text | None = None, *, weights: Weights | None = None, **options: Any
-) -> HeadScores: ...
-@overload
-def classify(*, pairs: Pairs, **options: Any) -> Iterator[HeadScores]: ...
 def classify(
     a: Text | None = None,
     b: Text | None = None,
     *,
-    pairs: Pairs = None,
+    attention: Literal["all"],
     weights: Weights | None = None,
     tokens: Sequence[str] | None = None,
     name: str | None = None,
     pattern: Patterns = (),
     keep_attention: bool | Selection = True,
     save_weights: File | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    **options: Unpack[ClassifyOptions],
+) -> ResultsByKind[HeadScores]: ...
+@overload
+def classify(
+    a: Text | None = None,
+    b: Text | None = None,
+    *,
+    weights: Weights | None = None,
+    tokens: Sequence[str] | None = None,
+    name: str | None = None,
+    pattern: Patterns = (),
+    keep_attention: bool | Selection = True,
+    save_weights: File | None = None,
+    attention: AttentionName | None = None,
+    **options: Unpack[ClassifyOptions],
+) -> HeadScores: ...
+@overload
+def classify(
+    *,
+    pairs: Pairs,
+    pattern: Patterns = (),
+    keep_attention: bool | Selection = True,
+    attention: AttentionName | None = None,
+    **options: Unpack[ClassifyOptions],
+) -> Iterator[HeadScores]: ...
+@library_function()
+def classify(  # noqa: PLR0913  # a user of the library names them
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
+    *,
+    pairs: Pairs = None,
+    weights: Annotated[Weights | None, WEIGHTS] = None,
+    tokens: Sequence[str] | None = None,
+    name: str | None = None,
+    pattern: Annotated[Patterns, PATTERN] = (),
+    keep_attention: bool | Selection = True,
+    save_weights: Annotated[
+        File | None, Option("Also save the attention weights.", metavar="FILE.npz")
+    ] = None,
+    attention: Annotated[AnyAttentionName | None, ATTENTION] = None,
+    **options: Unpack[ClassifyOptions],
 ) -> HeadScores | Iterator[HeadScores] | ResultsByKind[HeadScores]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
-    `.attention` holds the weights, queries and keys of all layers, unless `keep_attention` is False; `save_weights` is
-    a file `.npz` for the weights. With `weights`, heads are classified by these alone: a file `.npz`, its arrays, or
-    `outputs.attentions` of transformers with its `tokens`; `name` then stands for the model. With `pairs`, an iterator
-    gives the result of each. With `attention="all"`, the encoder of an encoder-decoder reads the source alone.
+    `.attention` holds the weights, queries and keys of all layers, unless `keep_attention` is
+    False; `save_weights` is a file `.npz` for the weights. With `weights`, heads are classified by
+    these alone: a file `.npz`, its arrays, or `outputs.attentions` of transformers with its
+    `tokens`; `name` then stands for the model. With `pairs`, an iterator gives the result of each.
+    With `attention="all"`, the encoder of an encoder-decoder reads the source alone.
 
-    Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
-    entry a token.
-    Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
+    Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps
+    `special` have one entry a token.
+    Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax
+    weights of one input.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
+    given = {**options, "attention": attention}
     if tokens is not None and weights is None:
         weights = ()  # as models without attention show it
-    if (a is not None) + (pairs is not None) + (weights is not None) != 1:
-        inputs = "no input was" if a is pairs is weights is None else "several inputs were"
-        raise OptionError(f"{inputs} given", "give a sentence, or two, or --weights FILE.npz")
+    saved = None if weights is None else _SavedInput(weights, tokens, name)
+    _check_one_input(a, pairs, saved)
     path = file_to_write(save_weights)
     if path is not None:
-        if a is None or options.get("by") == "carried":
-            raise OptionError(
-                "--save-weights is of one input, by attention weight",
-                "leave --by and --weights out",
-            )
-        check_suffix(path, ".npz", "--save-weights")
-        keep_attention = True
+        _check_saving(path, a, given)
+    keep = True if path is not None else keep_attention
     if pairs is not None:
-        return _each(
-            LibraryCall("classify", options, pairs=pairs, many=False, pattern=pattern),
-            keep=keep_attention,
-        )
-    results, attention = dict[Any, HeadScores](), options.get("attention") or "encoder"
-    kinds = split_kinds(
-        options if path is None or attention == "encoder" else {**options, "attention": "all"}
-    )
-    for kind_options in kinds:
-        call = LibraryCall("classify", kind_options, a, b, many=False, pattern=pattern)
-        if weights is not None:
-            result = _by_weights(call, weights, name, tokens, keep_attention)
-        else:
-            pair = call.pairs.single
-            assert pair is not None
-            pair = (
-                pair.source if len(kinds) > 1 and kind_options["attention"] == "encoder" else pair
-            )
-            try:
-                with call.open_model() as scanner:
-                    from attnscan.scan.one_input import classify_input
+        return _classify_each(pairs, given, pattern, keep)
 
-                    scanner.tell("scoring every head")
-                    encoded = scanner.encode(pair)
-                    result = classify_input(scanner, pair, encoded, keep=keep_attention)
-                    call.note(scanner, result.signature, encoded)
-            except (CaptureError, ModelError):
-                if (
-                    kind_options.get("attention", "encoder") in (attention, None)
-                    or attention == "all"
-                ):
-                    raise
-                continue  # what cannot be read of a model is left out of the file
-        results[call.options.attention] = replace(
-            result, html=heads_html, pattern=tuple(call.names)
-        )
+    if saved is not None:
+        classify_kind: ClassifyKind = partial(_classify_weights, saved, pattern, keep)
+    else:
+        classify_kind = partial(_classify_input, (a, b), pattern, keep)
     if path is not None:
-        write_file(
-            path, write_weights(*(result.kept_attention().saved() for result in results.values()))
+        return _classify_and_save(classify_kind, given, path)
+    if attention == "all":
+        return ResultsByKind(_classify_kinds(classify_kind, given))
+    return classify_kind(given)
+
+
+def _check_one_input(a: Text | None, pairs: Pairs, saved: _SavedInput | None) -> None:
+    """Raises: OptionError unless there is one input, or one source of inputs."""
+    inputs = [given for given in (a, pairs, saved) if given is not None]
+    if len(inputs) != 1:
+        number = "several inputs were" if inputs else "no input was"
+        raise OptionError(f"{number} given", "give a sentence, or two, or --weights FILE.npz")
+
+
+def _check_saving(path: Path, a: Text | None, options: Mapping[str, Any]) -> None:
+    """Raises: OptionError if there are no weights to save; OutputError for another suffix."""
+    if a is None or options.get("by") == "carried":
+        raise OptionError(
+            "--save-weights is of one input, by attention weight", "leave --by and --weights out"
         )
-    return ResultsByKind(results) if attention == "all" else results[attention]
+    check_suffix(path, ".npz", "--save-weights")
 
 
-def _each(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:
-    """Classify each of several inputs. Raises: InputError, with the place of one that cannot be read."""
+def _classify_input(
+    sentences: tuple[Text | None, Text | None],
+    pattern: Patterns,
+    keep: bool | Selection,
+    options: Mapping[str, Any],
+    *,
+    source_only: bool = False,
+) -> HeadScores:
+    """Classify one sentence, or a pair, by a model; of a pair, perhaps the source alone."""
+    a, b = sentences
+    call = library_call("classify", options, call_input(options, a, b), many=False, pattern=pattern)
+    pair = call.pairs.single
+    assert pair is not None
+    if source_only:
+        pair = pair.source
+    with call.open_model() as scanner:
+        from attnscan.scan.one_input import classify_input
+
+        scanner.tell("scoring every head")
+        encoded = scanner.encode(pair)
+        result = classify_input(scanner, pair, encoded, keep=keep)
+        call.note(scanner, result.signature, encoded)
+    return replace(result, html=heads_html, pattern=tuple(call.names))
+
+
+def _classify_weights(
+    saved: _SavedInput,
+    pattern: Patterns,
+    keep: bool | Selection,
+    options: Mapping[str, Any],
+    *,
+    source_only: bool = False,  # noqa: ARG001  # saved weights are of what was read
+) -> HeadScores:
+    """Classify saved weights; a bad file is refused before torch is imported.
+
+    Raises: OptionError for weights without tokens, or for options of a model; WeightsError.
+    """
+    call = library_call("classify", options, call_input(options), many=False, pattern=pattern)
+    check_no_reading({name: options[name] for name in READING_NAMES if name in options})
+    if options.get("model") is not None or options.get("alignments") is not None:
+        raise OptionError(
+            "--weights needs no model, and has tokens alone", "leave out --model and --alignments"
+        )
+    name, weights = saved.read(call.options.attention, call.options.query)
+    call.progress(f"scoring {name}", None, None)
+    from attnscan.scan.weights import classify_weights
+
+    result = classify_weights(weights, name, call.options, keep=keep)
+    return replace(result, html=heads_html, pattern=tuple(call.names))
+
+
+ClassifyKind = Callable[..., HeadScores]
+"""Classifies one input by one kind of attention, which the options name."""
+
+
+def _classify_kinds(classify_kind: ClassifyKind, options: Mapping[str, Any]) -> dict[Any, Any]:
+    """Classify one input by each kind of an encoder-decoder's attention.
+
+    The encoder reads the source alone.
+    """
+    results = {}
+    for kind_options in split_kinds(options):
+        kind = kind_options["attention"]
+        results[kind] = classify_kind(kind_options, source_only=kind == "encoder")
+    return results
+
+
+def _classify_and_save(
+    classify_kind: ClassifyKind, options: Mapping[str, Any], path: Path
+) -> HeadScores | ResultsByKind[HeadScores]:
+    """Classify one input, and save the weights of all kinds of attention that can be read."""
+    asked = options["attention"] or "encoder"
+    if asked == "encoder":
+        results = {asked: classify_kind(options)}
+    else:
+        results = {}
+        for kind_options in split_kinds({**options, "attention": "all"}):
+            kind = kind_options["attention"]
+            try:
+                results[kind] = classify_kind(kind_options, source_only=kind == "encoder")
+            except (CaptureError, ModelError):
+                if asked in (kind, "all"):
+                    raise
+    arrays = [result.kept_attention().saved() for result in results.values()]
+    write_file(path, write_weights(*arrays))
+    return ResultsByKind(results) if asked == "all" else results[asked]
+
+
+def _classify_each(
+    pairs: Pairs, options: Mapping[str, Any], pattern: Patterns, keep: bool | Selection
+) -> Iterator[HeadScores]:
+    """Classify each of several inputs.
+
+    Raises: InputError, with the place of one that cannot be read.
+    """
+    inputs = call_input(options, pairs=pairs)
+    call = library_call("classify", options, inputs, many=False, pattern=pattern)
+    return _classify_records(call, keep)
+
+
+def _classify_records(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:
     with call.open_model() as scanner:
         from attnscan.scan.one_input import classify_input
 
@@ -145,100 +302,59 @@ def _each(call: LibraryCall, keep: bool | Selection) -> Iterator[HeadScores]:
             yield replace(result, html=heads_html, pattern=tuple(call.names))
 
 
-def _by_weights(
-    call: LibraryCall,
-    weights: Weights,
-    name: str | None,
-    tokens: Sequence[str] | None,
-    keep: bool | Selection,
-) -> HeadScores:
-    """Classify saved weights; a bad file is refused before torch is imported.
-
-    Raises: OptionError for weights without tokens, or for options of a model; WeightsError.
-    """
-    check_no_reading(call.reading)
-    if call.model is not None or call.alignments is not None:
-        raise OptionError(
-            "--weights needs no model, and has tokens alone", "leave out --model and --alignments"
-        )
-    of = call.options.attention, call.options.query
-    if isinstance(weights, str | os.PathLike):
-        path = Path(weights)
-        name, saved = name or path.name, read_weights(path, *of)
-    else:
-        if tokens is None and not isinstance(weights, Mapping):
-            raise OptionError(
-                "weights are attention without its tokens",
-                "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])",
-            )
-        arrays = dict(weights) if isinstance(weights, Mapping) else {"attention": weights}
-        name, saved = (
-            name or "weights",
-            weights_of(arrays if tokens is None else arrays | {"tokens": tokens}, *of),
-        )
-    progress_of(call.progress)(f"scoring {name}", None, None)
-    from attnscan.scan.weights import classify_weights
-
-    return classify_weights(saved, name, call.options, keep=keep)
-
-
-def show(
-    heads: Heads,
-    a: Text | None = None,
-    b: Text | None = None,
+@library_function(predictive="off")
+def show(  # noqa: PLR0913  # a user of the library names them
+    heads: Annotated[Heads, HEADS],
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
     *,
-    weights: Weights | None = None,
-    average: bool = False,
-    token: str | int | None = None,
-    from_sentence: Side | None = None,
-    to_sentence: Side | None = None,
-    window: Sequence[int] | str | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    weights: Annotated[Weights | None, WEIGHTS] = None,
+    average: Annotated[bool, Option("Show the mean of the heads.")] = False,
+    token: Annotated[str | int | None, TOKEN] = None,
+    from_sentence: Annotated[Side | None, Option("Only queries of A or B.")] = None,
+    to_sentence: Annotated[Side | None, Option("Only keys of A or B.")] = None,
+    window: Annotated[Sequence[int] | str | None, WINDOW] = None,
+    **options: Unpack[ShowOptions],
 ) -> HeadWeights:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
 
-    Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or those of a `window`,
-    both ends included. `to_frame()` has a row a query and key. Of cross attention, B asks and A is read.
+    Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or
+    those of a `window`, both ends included. `to_frame()` has a row a query and key. Of cross
+    attention, B asks and A is read.
 
     Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
-    options = {
-        "predictive": "off",
-        **options,
-        "model": model,
-        "tokenizer": tokenizer,
-        "progress": progress,
-    }
-    call = LibraryCall("show", options, a, b, many=False, heads=heads)
-    selection = Selection(call.heads, token, from_sentence, to_sentence, parse_window(window))
-    options |= {"attention": call.options.attention, "keep_attention": selection}
-    result: HeadScores = classify(a, b, weights=weights, **options)
+    call = library_call("show", options, call_input(options, a, b), many=False, heads=heads)
+    selection = Selection(
+        heads=call.heads,
+        token=token,
+        from_=from_sentence,
+        to=to_sentence,
+        window=parse_window(window),
+    )
+    chosen: dict[str, Any] = {"predictive": "off", **options}
+    chosen["attention"] = call.options.attention
+    result: HeadScores = classify(a, b, weights=weights, keep_attention=selection, **chosen)
     return result.weights(selection, average=average)
 
 
+@library_function()
 def predictive(
-    a: Text,
-    b: Text | None = None,
-    *,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    a: Annotated[Text, SENTENCE_A],
+    b: Annotated[Text | None, SENTENCE_B] = None,
+    **options: Unpack[DependenciesOptions],
 ) -> Dependencies:
     """Which words of one sentence, or of a pair, help the model to predict which others.
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = LibraryCall("predictive", options, a, b)
+    call = library_call("predictive", options, single_input(a, b))
     if call.options.predictive == "off":
         raise OptionError(
             "--predictive off measures nothing", "leave it out, or choose cpmi or distance"
         )
-    pair = call.pairs.single or Pair(a, b)
+    pair = call.pairs.single
+    assert pair is not None
     with call.open_model() as scanner:
         from attnscan.scan.one_input import find_dependencies
 

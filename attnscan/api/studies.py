@@ -1,6 +1,7 @@
-"""What `import attnscan` offers to study heads: how they make their patterns, what they are worth, which are alike.
+"""What `import attnscan` offers to study heads.
 
-Lists to look things up in stand here, too: the patterns, the models that can run now, and what a checkpoint is.
+How they make their patterns, what they are worth, which are alike. Lists to look things up in stand
+here, too: the patterns, the models that can run now, and what a checkpoint is.
 """
 
 from __future__ import annotations
@@ -8,23 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from attnscan.api.arguments import (
-    READING,
-    File,
-    LibraryCall,
-    Pairs,
-    PairsInput,
-    Patterns,
-    check_no_reading,
-    list_texts,
-    open_models,
-    pairs_input,
-)
 from attnscan.api.many_pairs import rank_pairs_with, run_scan, state_file
+from attnscan.api.open_model import LibraryCall, call_input, library_call, open_models
+from attnscan.api.options import (
+    DEVICE,
+    HEADS,
+    PAIRS,
+    PATTERN,
+    READING_NAMES,
+    SENTENCE_A,
+    SENTENCE_B,
+    SOURCE_LANGUAGE,
+    STATE,
+    TOKEN,
+    TREEBANK,
+    AblateOptions,
+    CompareOptions,
+    ExplainOptions,
+    File,
+    HeadOptions,
+    Patterns,
+    SimilarOptions,
+    SyntaxOptions,
+    library_function,
+    options_of,
+)
+from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, list_texts, pairs_input
 from attnscan.errors import OptionError, SelectionError, check_known
-from attnscan.inputs.option import Option, check_within
+from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.spelling import token_named
 from attnscan.model.sources import Catalog, Device
@@ -61,97 +75,117 @@ from attnscan.text import counted
 from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:
-    from attnscan.scan.one_input import classify_input
     from attnscan.scan.scanner import Scanner
 
 
-def explain(
-    heads: Heads = "all",
-    a: Text | None = None,
-    b: Text | None = None,
+@library_function(predictive="off")
+def explain(  # a user of the library names them
+    heads: Annotated[Heads, HEADS] = "all",
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
     *,
-    pairs: Pairs = None,
-    token: str | int | None = None,
-    pattern: PatternLike | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    pairs: Annotated[Pairs, PAIRS] = None,
+    token: Annotated[str | int | None, TOKEN] = None,
+    pattern: Annotated[
+        PatternLike | None,
+        Option(
+            "Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]",
+            metavar="PATTERN",
+            short="-p",
+        ),
+    ] = None,
+    **options: Unpack[ExplainOptions],
 ) -> Explanations:
-    """How heads make their patterns, by one sentence or pair, or by many pairs. `to_frame()` has a row a head.
+    """How heads make their patterns, by one sentence or pair, or by many pairs.
 
-    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads; `["2-0"]` of the result is one's. By default each
-    head's own label is the `pattern` that is explained. With a `token` of one input, `to_frame()` has every key's part.
+    `to_frame()` has a row a head. `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads;
+    `["2-0"]` of the result is one's. By default each head's own label is the `pattern` that is
+    explained. With a `token` of one input, `to_frame()` has every key's part.
 
     Raises: as `heads`; SelectionError for heads or a token that do not exist.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    wanted, over_pairs = () if pattern is None else (pattern,), a is None
-    call = LibraryCall(
-        "explain", {"predictive": "off", **options}, a, b, pairs, heads=heads, pattern=wanted
-    )
-    name, pair = call.names[0] if call.names else None, call.pairs.single
+    inputs = call_input(options, a, b, pairs)
+    wanted = () if pattern is None else (pattern,)
+    call = library_call("explain", options, inputs, heads=heads, pattern=wanted)
+    over_pairs = a is None
     if token is not None and over_pairs:
         raise OptionError("--token is a token of one input", "give its sentence")
-    if name == "predictive" and (
-        over_pairs or call.options.attention != "encoder" or call.options.predictive == "off"
-    ):
+    name = call.names[0] if call.names else None
+    if name == "predictive":
+        _check_predictive_explained(call, over_pairs=over_pairs)
+    if over_pairs:
+        return _explain_pairs(call.with_options(predictive="off"), name)
+    return _explain_input(call, name, token)
+
+
+def _check_predictive_explained(call: LibraryCall, *, over_pairs: bool) -> None:
+    """Raises: OptionError unless one input of an encoder is asked for predictive words."""
+    is_measured = call.options.predictive != "off"
+    if over_pairs or call.options.attention != "encoder" or not is_measured:
         raise OptionError(
             "predictive is explained by one input, of an encoder's attention",
             "give a sentence and --predictive auto, or another --pattern",
         )
-    if over_pairs:
-        call.with_options(predictive="off")
+
+
+def _explain_pairs(call: LibraryCall, pattern: str | None) -> Explanations:
+    """Explain heads by many pairs."""
     with call.open_model() as scanner:
-        scanner.tell("explaining heads by pairs" if over_pairs else "explaining heads")
+        scanner.tell("explaining heads by pairs")
         from attnscan.studies import explanation
 
         selected = scanner.grid().select(str(call.heads))
-        if pair is None:
-            result = explanation.explain(
-                scanner, call.pairs.read(), selected, name, call.pairs.skips
-            )
-            call.note(scanner, result.signature)
-            return result
+        result = explanation.explain(
+            scanner, call.pairs.read(), selected, pattern, call.pairs.skips
+        )
+        call.note(scanner, result.signature)
+        return result
+
+
+def _explain_input(call: LibraryCall, pattern: str | None, token: str | int | None) -> Explanations:
+    """Explain heads by one input; a `token` is the query whose keys are shown."""
+    pair = call.pairs.single
+    assert pair is not None
+    with call.open_model() as scanner:
+        scanner.tell("explaining heads")
+        from attnscan.studies import explanation
+
+        selected = scanner.grid().select(str(call.heads))
         encoded = scanner.encode(pair)
-        query = (
-            None
-            if token is None
-            else encoded.source + token_named(str(token), encoded.tokens[encoded.source :])
-        )
-        result = explanation.explain_input(
-            scanner, Record(pair, "the input"), encoded, selected, name
-        )
+        query = None
+        if token is not None:
+            asking = encoded.tokens[encoded.source :]
+            query = encoded.source + token_named(str(token), asking)
+        record = Record(pair, "the input")
+        result = explanation.explain_input(scanner, record, encoded, selected, pattern)
         call.note(scanner, result.signature, encoded)
         return replace(result, query=query)
 
 
+@library_function(predictive="off")
 def head(
-    heads: Heads,
-    a: Text | None = None,
-    b: Text | None = None,
+    heads: Annotated[Heads, HEADS],
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
     *,
-    pairs: Pairs = None,
-    ablate: bool = False,
-    treebank: Pairs = None,
-    held: Pairs = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    pairs: Annotated[Pairs, PAIRS] = None,
+    ablate: Annotated[
+        bool, Option("Also switch each head off, and measure what the model loses.")
+    ] = False,
+    treebank: Annotated[Pairs, TREEBANK] = None,
+    **options: Unpack[HeadOptions],
 ) -> Cards:
-    """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a head.
+    """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a
+    head.
 
-    `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
-    measured over the pairs. With a `treebank`, as `syntax` takes it, each is held against its trees: `["3-4"].syntax`.
-    `held` is a second corpus of pairs, and the card says whether the head does the same there.
+    `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what
+    the model loses is measured over the pairs. With a `treebank`, as `syntax` takes it, each is
+    held against its trees: `["3-4"].syntax`.
 
     Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    call = LibraryCall(
-        "head", {"predictive": "off", **options}, a, b, pairs, heads=heads, held=held, labelled=True
-    )
+    inputs = call_input(options, a, b, pairs)
+    call = library_call("head", options, inputs, heads=heads, labelled=True)
     if a is not None and ablate:
         raise OptionError(
             "--ablate needs more than one input", "name --pairs, or leave out the sentences"
@@ -164,66 +198,92 @@ def head(
     trees = None if treebank is None else _trees(treebank, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
-        ranking = _of_all_heads(scanner, call)
+        ranking = _score_all_heads(scanner, call)
         from attnscan.studies.card import cards
 
         head_cards = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
         if ablate:
-            losses = (
-                _ablated(scanner, call, AblationRequest(heads=card.head.name))
-                for card in head_cards
-            )
-            head_cards = tuple(
-                replace(card, ablation=lost) for card, lost in zip(head_cards, losses, strict=True)
-            )
+            head_cards = tuple(_with_ablation(scanner, call, card) for card in head_cards)
         syntax = None if trees is None else _against_trees(scanner, *trees)
     return Cards(tuple(replace(card, syntax=syntax) for card in head_cards), html=cards_html)
 
 
-def _of_all_heads(scanner: Scanner, call: LibraryCall) -> HeadScores:
-    """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
+def _with_ablation(scanner: Scanner, call: LibraryCall, card: Any) -> Any:
+    """A card of a head that was also switched off."""
+    lost = _ablate(scanner, call, AblationRequest(heads=card.head.name))
+    return replace(card, ablation=lost)
+
+
+def _score_all_heads(scanner: Scanner, call: LibraryCall) -> HeadScores:
+    """Every head's scores, labels and habits; of one input by its words, as `classify` has them."""
     pair = call.pairs.single
     if pair is None:
         return rank_pairs_with(scanner, call)
+    from attnscan.scan.one_input import classify_input
+
     encoded = scanner.encode(pair)
     result = classify_input(scanner, pair, encoded)
     call.note(scanner, result.signature, encoded)
     return HeadScores(result.signature, result.scores_by, {result.reading: result.labels})
 
 
-def ablate(
-    pairs: Pairs = None,
+@library_function()
+def ablate(  # noqa: PLR0913  # a user of the library names them
+    pairs: Annotated[Pairs, PAIRS] = None,
     *,
-    pattern: Patterns = (),
-    heads: Heads | None = None,
-    each: bool = False,
-    top: int | None = None,
-    replace: Replacement = "zero",
-    draws: int = N_CONTROL_SETS,
-    measure: Sequence[str] = (),
+    pattern: Annotated[Patterns, PATTERN] = (),
+    heads: Annotated[
+        Heads | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")
+    ] = None,
+    each: Annotated[bool, Option("Switch off one head at a time: of --heads, or all.")] = False,
+    top: Annotated[
+        int | None, Option("Switch off the N best heads of each pattern.", least=1)
+    ] = None,
+    replace: Annotated[
+        Replacement, Option("Replace a head's output by zero, or by its mean over words.")
+    ] = "zero",
+    draws: Annotated[
+        int, Option("Compare with at most N sets of other heads.", least=2)
+    ] = N_CONTROL_SETS,
+    measure: Annotated[
+        Sequence[str],
+        Option(
+            "masked-lm, next-sentence, classifier, cls or target. May repeat. "
+            "[default: by the model's task]",
+            metavar="MEASURE",
+            repeats=True,
+        ),
+    ] = (),
     labels: Iterable[str] = (),
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    **options: Unpack[AblateOptions],
 ) -> Ablation:
-    """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
+    """What a model loses without some heads, beside what it loses without others.
 
-    The sets are the heads that are labelled with each `pattern` (or at most `top` that are most above chance), found by
-    a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `each` each of these or
-    of all alone. Their output is put at zero or at its mean. `draws` sets of other heads of the same layers stand
-    beside. `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, or `target`, by default what
-    the checkpoint has heads for; `labels`, or a column `label`, are the pairs' classes for `classifier`.
+    `to_frame()` has a row a set. The sets are the heads that are labelled with each `pattern` (or
+    at most `top` that are most above chance), found by a scan of one half of the pairs and measured
+    on the other; or `heads`, as one set, or with `each` each of these or of all alone. Their output
+    is put at zero or at its mean. `draws` sets of other heads of the same layers stand beside.
+    `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, or `target`, by
+    default what the checkpoint has heads for; `labels`, or a column `label`, are the pairs' classes
+    for `classifier`.
 
     Raises: as `heads`; InputError if no pair is left; CaptureError if heads cannot be switched off.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    for name in (measures := tuple(dict.fromkeys(list_texts("measure", measure)))):
+    measures = tuple(dict.fromkeys(list_texts("measure", measure)))
+    for name in measures:
         check_known("measure", name, (*MEASURES, TARGET_MEASURE))
-    call = LibraryCall(
-        "ablate", options, pairs=pairs, pattern=pattern, heads=heads, reading={"labels": labels}
+    options_of("ablate").check_values(each=each, top=top, replace=replace, draws=draws)
+    inputs = call_input(options, pairs=pairs, labels=labels)
+    call = library_call("ablate", options, inputs, pattern=pattern, heads=heads)
+    sets = AblationRequest(
+        patterns=tuple(call.names),
+        heads=call.heads,
+        each=each,
+        top=top,
+        replace=replace,
+        draws=draws,
+        measures=measures,
     )
-    sets = AblationRequest(tuple(call.names), call.heads, each, top, replace, draws, measures)
     if sets.names_heads and (sets.patterns or top is not None):
         raise OptionError(
             "--pattern and --top choose heads by a scan", "leave them out, or --heads and --each"
@@ -232,17 +292,25 @@ def ablate(
         raise OptionError(
             "--predictive off leaves no heads for --pattern predictive", "leave it out"
         )
-    predictive = (
-        call.options.predictive
-    )  # it takes longest: by `auto` it is asked only where heads for it are wanted
-    is_idle = predictive == "auto" and sets.patterns and "predictive" not in sets.patterns
-    by_scan = not sets.names_heads and call.options.attention == "encoder"
-    call.with_options(predictive=predictive if by_scan and not is_idle else "off")
+    call = call.with_options(predictive=_predictive_of_sets(call, sets))
     with call.open_model(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
-        return _ablated(scanner, call, sets)
+        return _ablate(scanner, call, sets)
 
 
-def _ablated(scanner: Scanner, call: LibraryCall, sets: AblationRequest) -> Ablation:
+def _predictive_of_sets(call: LibraryCall, sets: AblationRequest) -> Any:
+    """How predictive words are found where heads are chosen by a scan.
+
+    It takes longest: by `auto` it is asked only where heads for it are wanted.
+    """
+    if sets.names_heads or call.options.attention != "encoder":
+        return "off"
+    predictive = call.options.predictive
+    if predictive == "auto" and sets.patterns and "predictive" not in sets.patterns:
+        return "off"
+    return predictive
+
+
+def _ablate(scanner: Scanner, call: LibraryCall, sets: AblationRequest) -> Ablation:
     from attnscan.studies import ablation
 
     result = ablation.ablate(scanner, call.pairs.read, sets, call.pairs.skips)
@@ -250,28 +318,35 @@ def _ablated(scanner: Scanner, call: LibraryCall, sets: AblationRequest) -> Abla
     return result
 
 
+@library_function()
 def similar(
-    pairs: Pairs = None,
+    pairs: Annotated[Pairs, PAIRS] = None,
     *,
-    heads: Heads | None = None,
-    queries: int = QUERIES,
-    within: float = MAX_DIVERGENCE,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    heads: Annotated[
+        Heads | None,
+        Option("List the nearest heads of these: 2-0,6-11 or layer:2.", metavar="HEADS"),
+    ] = None,
+    within: Annotated[
+        float,
+        Option("Largest mean divergence within a group, in nats.", metavar="X", least=0, most=0.7),
+    ] = MAX_DIVERGENCE,
+    queries: Annotated[
+        int, Option("Compare attention from N words of each input.", least=1)
+    ] = QUERIES,
+    **options: Unpack[SimilarOptions],
 ) -> Similarity:
     """Which heads attend alike over many sentences or pairs, by at most `queries` words of each.
 
-    Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the nearest heads of
-    each, `to_matrix()` every divergence. `heads` are those that will be looked up, and have to be there.
+    Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the
+    nearest heads of each, `to_matrix()` every divergence. `heads` are those that will be looked up,
+    and have to be there.
 
     Raises: as `heads`.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
-    check_within("queries", queries, Option("", least=1), whole=True)
-    check_within("within", within, Option("in nats"), whole=False)
-    call = LibraryCall("similar", options, pairs=pairs, heads=heads, predictive="off")
+    options_of("similar").check_values(queries=queries, within=within)
+    call = library_call(
+        "similar", options, call_input(options, pairs=pairs), heads=heads, predictive="off"
+    )
     with call.open_model() as scanner:
         scanner.tell("comparing heads by pairs")
         from attnscan.studies import comparison
@@ -281,50 +356,57 @@ def similar(
     return result
 
 
-def compare(
-    model_a: Any,
-    model_b: Any,
-    pairs: Pairs = None,
+@library_function()
+def compare(  # noqa: PLR0913  # a user of the library names them
+    model_a: Annotated[
+        Any, Option("A hub id, a directory, or 'bundled'.", metavar="MODEL_A", is_argument=True)
+    ],
+    model_b: Annotated[
+        Any,
+        Option(
+            "The model to compare with, such as A fine-tuned.",
+            metavar="MODEL_B",
+            is_argument=True,
+        ),
+    ],
+    pairs: Annotated[Pairs, PAIRS] = None,
     *,
-    match: Match = "place",
-    least: float = MIN_DIFFERENCE,
-    pattern: Patterns = (),
-    heads: Heads | None = None,
+    match: Annotated[
+        Match, Option("Compare heads of the same place, or each with the most similar one.")
+    ] = "place",
+    least: Annotated[
+        float,
+        Option("Least difference of scores that survives.", metavar="X", least=0, most=1),
+    ] = MIN_DIFFERENCE,
+    pattern: Annotated[Patterns, PATTERN] = (),
+    heads: Annotated[
+        Heads | None,
+        Option("List the differences of these heads: 2-0,6-11 or layer:2.", metavar="HEADS"),
+    ] = None,
     tokenizer_a: Any = None,
     tokenizer_b: Any = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
-    """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
+    """What sets the heads of two models apart over the same sentences or pairs.
 
-    With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place. A
-    difference survives if it is beyond chance, and `least` or more. `predictive` is not compared: each model has its
-    own idea of it. `heads` are those that will be looked up, and have to be there.
+    `to_frame()` has a row a head. With `match="nearest"` a head is held against the one that
+    attends most alike in place of that of its own place. A difference survives if it is beyond
+    chance, and `least` or more. `predictive` is not compared: each model has its own idea of it.
+    `heads` are those that will be looked up, and have to be there.
 
     Raises: as `heads`; ModelError if the models' heads cannot be matched.
     """
-    check_known("match", match, get_args(Match))
-    check_within("least", least, Option("a difference of scores"), whole=False)
-    shared: dict[str, Any] = {"pattern": pattern, "heads": heads, "predictive": "off"}
-    models = [
-        {"model": model_a, "tokenizer": tokenizer_a},
-        {"model": model_b, "tokenizer": tokenizer_b},
-    ]
-    first, second = calls = [
-        LibraryCall("compare", {**options, **model}, pairs=pairs, **shared) for model in models
-    ]
-    if "predictive" in first.names:
-        raise OptionError(
-            "predictive cannot be compared: each model is asked by itself which words predict which",
-            "choose another --pattern",
+    options_of("compare").check_values(match=match, least=least)
+    inputs = call_input(options, pairs=pairs)
+    calls = []
+    for model, tokenizer in ((model_a, tokenizer_a), (model_b, tokenizer_b)):
+        call = library_call(
+            "compare", options, inputs, pattern=pattern, heads=heads, predictive="off"
         )
-    for call in calls:
-        call.with_options(
-            patterns=tuple(
-                candidate for candidate in call.options.patterns if candidate.target is not None
-            )
-        )
+        calls.append(_without_predictive(call.with_model(model, tokenizer)))
+    first, second = calls
     first.pairs.ready()
-    with open_models(first, second) as (scanner_a, scanner_b):
+    with open_models([first.request, second.request], first.step) as (scanner_a, scanner_b):
         if first.heads is not None:
             scanner_a.grid().select(first.heads)
         scanner_a.tell("comparing models by pairs")
@@ -337,40 +419,60 @@ def compare(
     return result
 
 
+def _without_predictive(call: LibraryCall) -> LibraryCall:
+    """The call with the patterns that can be compared. Raises: OptionError."""
+    if "predictive" in call.names:
+        raise OptionError(
+            "predictive cannot be compared: "
+            "each model is asked by itself which words predict which",
+            "choose another --pattern",
+        )
+    compared = [pattern for pattern in call.options.patterns if pattern.target is not None]
+    return call.with_options(patterns=tuple(compared))
+
+
+@library_function(on_long="error")
 def syntax(
-    treebank: Pairs,
+    treebank: Annotated[Pairs, TREEBANK],
     *,
-    held: Pairs = None,
-    relation: str | None = None,
-    subtypes: bool = False,
-    state: File | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    held: Annotated[
+        Pairs,
+        Option(
+            "A second treebank, in which gains are tested again.",
+            metavar="FILE.conllu",
+            repeats=True,
+        ),
+    ] = None,
+    relation: Annotated[
+        str | None, Option("Rank all heads for this relation: obj, det, all.", metavar="R")
+    ] = None,
+    subtypes: Annotated[bool, Option("Keep subtypes, such as nsubj:pass.")] = False,
+    state: Annotated[File | None, STATE] = None,
+    **options: Unpack[SyntaxOptions],
 ) -> Syntax:
-    """Which heads follow which relations of a treebank, beside rules of distance. `to_frame()` has all numbers.
+    """Which heads follow which relations of a treebank, beside rules of distance.
 
-    A treebank is a file in CoNLL-U, or several; or `Sentence`s with words and the tags `upos`, `head` and `deprel`.
-    `held` is a second one, in which gains are tested again. With `subtypes`, relations such as `nsubj:pass` have rows
-    of their own. A `relation` is one that will be looked up, and has to be there. `state` keeps the sums of `treebank`.
+    `to_frame()` has all numbers. A treebank is a file in CoNLL-U, or several; or `Sentence`s with
+    words and the tags `upos`, `head` and `deprel`. `held` is a second one, in which gains are
+    tested again. With `subtypes`, relations such as `nsubj:pass` have rows of their own. A
+    `relation` is one that will be looked up, and has to be there. `state` keeps the sums of
+    `treebank`.
 
-    Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where tokens stand.
+    Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell
+    where tokens stand.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")
-    call = LibraryCall("syntax", {"on_long": "error", **options}, predictive="off")
-    call.options, keeping = call.options.with_trees(subtypes=subtypes), state_file(state)
+    call = library_call("syntax", options, call_input({}), predictive="off")
+    call = call.with_trees(subtypes=subtypes)
+    path = state_file(state)
     trees = _trees(treebank, options, relation, subtypes=subtypes)
     held_trees = None if held is None else _trees(held, options, subtypes=subtypes)
     with call.open_model() as scanner:
-        result = _against_trees(scanner, *trees, keeping)
-        return (
-            result
-            if held_trees is None
-            else replace(result, held=_against_trees(scanner, *held_trees))
-        )
+        result = _against_trees(scanner, *trees, path)
+        if held_trees is None:
+            return result
+        return replace(result, held=_against_trees(scanner, *held_trees))
 
 
 def _trees(
@@ -380,15 +482,16 @@ def _trees(
     *,
     subtypes: bool = False,
 ) -> tuple[PairsInput, int]:
-    """Read a treebank before a model is loaded in vain; return it and its number of sentences. Raises: as `syntax`."""
+    """Read a treebank before a model is loaded in vain; return it and its number of sentences.
+
+    Raises: as `syntax`.
+    """
     from attnscan.scan.pair_scan import check_trees
 
-    pairs = pairs_input(
-        treebank, {"skip_bad": options.get("skip_bad", False)}, on_bad=options.get("on_bad")
-    ).ready(3)
-    count, relations = check_trees(
-        pairs.read(), progress_of(options.get("progress")), subtypes=subtypes
-    )
+    skipping = {"skip_bad": options.get("skip_bad", False)}
+    pairs = pairs_input(treebank, skipping, on_bad=options.get("on_bad")).ready(3)
+    progress = progress_of(options.get("progress"))
+    count, relations = check_trees(pairs.read(), progress, subtypes=subtypes)
     if relation is not None:
         check_relation(relation, relations)
     return pairs, count
@@ -400,9 +503,8 @@ def _against_trees(
     """Compare every head with one treebank. Raises: as `syntax`."""
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.with_trees())).exact()
-    result = run_scan(
-        scanner, pairs, state, doing="comparing heads with trees", total=count
-    ).syntax()
+    reached = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count)
+    result = reached.syntax()
     note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW_SENTENCES:
         subject = counted(result.sentences, "sentence is", "sentences are")
@@ -411,51 +513,75 @@ def _against_trees(
 
 
 def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any]) -> TreesRead:
-    """Score every head on sentences of a treebank, and compare it with all. Raises: as `syntax`; SelectionError."""
-    check_no_reading(
-        {name: options[name] for name in READING if name in options and name != "skip_bad"}
-    )
-    call = LibraryCall("report", options, many=False)
+    """Score every head on sentences of a treebank, and compare it with all.
+
+    Raises: as `syntax`; SelectionError.
+    """
+    reading = {name: options[name] for name in READING_NAMES if name in options}
+    check_no_reading({name: reading[name] for name in reading if name != "skip_bad"})
+    call = library_call("report", options, call_input({}), many=False)
     numbers = () if sentences is None else sentence_numbers(sentences)
-    bank, exists = _trees(treebank, options)
-    numbers = numbers or tuple(range(1, min(USUAL_SENTENCES, exists) + 1))
-    if (last := max(numbers)) > exists:
+    bank, count = _trees(treebank, options)
+    numbers = numbers or tuple(range(1, min(USUAL_SENTENCES, count) + 1))
+    last = max(numbers)
+    if last > count:
         raise SelectionError(
-            f"there is no sentence {last:,}", f"the treebank has {counted(exists, 'sentence')}"
+            f"there is no sentence {last:,}", f"the treebank has {counted(count, 'sentence')}"
         )
     trees: dict[int, ReadTree] = {}
     with call.open_model() as scanner:
-        syntax = _against_trees(scanner, bank, exists)
+        syntax = _against_trees(scanner, bank, count)
         for number, record in enumerate(bank.read(), 1):
             if number in numbers:
                 scanner.tell("reading sentences", len(trees), len(numbers))
-                encoded = scanner.encode(record.pair)
-                result = classify_input(
-                    scanner, record.pair, encoded, keep=Selection(is_drawn=True)
-                )
-                trees[number] = ReadTree(number, record.pair.sentences[0], encoded.words, result)
+                trees[number] = _read_tree(scanner, number, record)
     return TreesRead(tuple(trees[number] for number in numbers), syntax)
 
 
-def patterns(name: str | None = None) -> pd.DataFrame:
-    """The patterns, a row each, or one of them by its name or letter: what it counts, of which queries and keys.
+def _read_tree(scanner: Scanner, number: int, record: Record) -> ReadTree:
+    """Score every head on one sentence of a treebank."""
+    from attnscan.scan.one_input import classify_input
+
+    encoded = scanner.encode(record.pair)
+    result = classify_input(scanner, record.pair, encoded, keep=Selection(is_drawn=True))
+    return ReadTree(number, record.pair.sentences[0], encoded.words, result)
+
+
+@library_function()
+def patterns(
+    name: Annotated[
+        str | None, Option("Show this one.", metavar="PATTERN", is_argument=True)
+    ] = None,
+) -> pd.DataFrame:
+    """The patterns, a row each, or one of them by its name or letter.
+
+    A row says what a pattern counts, and of which queries and keys.
 
     Raises: OptionError if there is no such pattern.
     """
-    frame = pd.DataFrame(map(vars, SHIPPED if name is None else chosen(name, SHIPPED)))
-    return frame[["letter", "id", "counts", "queries", "keys", "source"]].rename(
-        columns={"id": "pattern"}
-    )
+    shown = SHIPPED if name is None else chosen(name, SHIPPED)
+    columns = ["letter", "id", "counts", "queries", "keys", "source"]
+    return pd.DataFrame(map(vars, shown))[columns].rename(columns={"id": "pattern"})
 
 
+@library_function()
 def models(
-    checkpoint: str | None = None,
+    checkpoint: Annotated[
+        str | None,
+        Option(
+            "Examine this model: a hub id, a directory, or 'bundled'.",
+            metavar="CHECKPOINT",
+            is_argument=True,
+        ),
+    ] = None,
     *,
-    device: Device = "auto",
-    source_language: str | None = None,
+    device: Annotated[Device, DEVICE] = "auto",
+    source_language: Annotated[str | None, SOURCE_LANGUAGE] = None,
     progress: OnProgress | None = None,
 ) -> Catalog | Checkpoint:
-    """The models that can run now, or what a `checkpoint` is and what can be scored in it; both have `to_frame()`.
+    """The models that can run now, or what a `checkpoint` is and what can be scored in it.
+
+    Both have `to_frame()`.
 
     Raises: ModelError if the checkpoint cannot be loaded.
     """
@@ -468,7 +594,7 @@ def models(
         "source_language": source_language,
         "progress": progress,
     }
-    with LibraryCall("models", options).open_model() as scanner:
+    with library_call("models", options, call_input({})).open_model() as scanner:
         from attnscan.studies.checkpoint import examine
 
         scanner.tell("trying it on two sentences")

@@ -1,6 +1,7 @@
-"""What a user sees: a result, on standard output or in a file, whole or not at all; lines and a bar on standard error.
+"""What a user sees: results on standard output or in files, lines and a bar on standard error.
 
-Above a screen stands its input, and below it a command to try next.
+A result is written whole or not at all. Above a screen stands its input, and below it a command to
+try next.
 No file that a run writes may overwrite one that it reads.
 """
 
@@ -49,36 +50,48 @@ READ = ("pairs", "pattern", "weights", "treebank", "held", "alignments")
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
-_AGAIN_OF_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
+_AGAIN_FOR_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
 
 View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
 """A screen of some width, or its parts."""
 
 
 def check_overwrites(params: Mapping[str, Any]) -> None:
-    """Raises: typer.BadParameter if a run would write over a file that it reads, or write two files in one."""
-    read = [params.get(name) for name in READ]
-    names = [
-        str(name)
-        for value in read
-        if value
-        for name in (value if isinstance(value, list) else [value])
-    ]
-    used = [path for name in names for path in _files_read(name)]
-    for path in (Path(params[name]) for name in WRITTEN if params.get(name) is not None):
-        for used_path in used:
-            with suppress(OSError, ValueError):  # one is not there, or can never be
-                if path == used_path or path.samefile(used_path):
-                    raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-        used += [path] if str(path) != os.devnull else []
+    """Check that a run writes over no file that it reads, and writes no two files in one.
+
+    Raises: typer.BadParameter if it would.
+    """
+    used = [path for name in _names_read(params) for path in _files_read(name)]
+    for option in WRITTEN:
+        if params.get(option) is None:
+            continue
+        path = Path(params[option])
+        if any(_is_same_file(path, other) for other in used):
+            raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
+        if str(path) != os.devnull:
+            used.append(path)
+
+
+def _names_read(params: Mapping[str, Any]) -> Iterator[str]:
+    """The names of files that a command was given to read."""
+    for option in READ:
+        value = params.get(option) or ()
+        values = value if isinstance(value, list | tuple) else [value]
+        yield from map(str, values)
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    with suppress(OSError, ValueError):  # one is not there, or can never be
+        return path == other or path.samefile(other)
+    return False
 
 
 def _files_read(name: str) -> list[Path]:
-    """The files that a path, glob, directory or file URI stands for; of FILE.py:FUNCTION, the file."""
-    with suppress(
-        AttnscanError
-    ):  # what stands for no file that can be read is refused where it is read
-        if (files := local_files([name])) is not None:
+    """The files that a path, glob, directory or URI stands for; of FILE.py:FUNCTION, the file."""
+    # what stands for no file that can be read is refused where it is read
+    with suppress(AttnscanError):
+        files = local_files([name])
+        if files is not None:
             return list(map(Path, files))
     return [Path(re.sub(r"\.py:.*", ".py", name))]
 
@@ -87,7 +100,8 @@ def _files_read(name: str) -> list[Path]:
 class Output:
     """A format and a place. Without a path, standard output; a picture needs a path.
 
-    Raises: OutputError at once, not after the work, if nothing can be written there, or what writes it is missing.
+    Raises: OutputError at once, not after the work, if nothing can be written there, or if a
+    library that writes it is missing.
     """
 
     format: Format | Picture
@@ -122,9 +136,11 @@ class Output:
         draw: Callable[[Any], bytes] | None = None,
         document: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """Write a result: its table, its screen between some lines `above` and a command to try next, the `suggestion`.
+        """Write a result: its table, its screen, a picture of it, or its `document`.
 
-        `draw` makes a picture of it, and `document` is what JSON holds in place of the table.
+        A screen stands between some lines `above` and the `suggestion`, a command to try next.
+        `draw` makes a picture, and `document` is what JSON holds in place of the table.
+
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
         if self.signature is not None:
@@ -152,42 +168,60 @@ class Output:
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
         lines = [Text(plain(line), no_wrap=True, overflow="ellipsis") for line in above]
-        parts = view(width)
-        screen = Group(*lines, *(parts if isinstance(parts, Iterator) else [parts]))
+        shown = view(width)
+        parts = shown if isinstance(shown, Iterator) else [shown]
+        screen = Group(*lines, *parts)
         if self.path is not None:
             return rendered(screen, width).encode()
-        text = rendered(
-            screen, width, console.color_system if console.is_terminal else None, console.no_color
-        )
+        colors = console.color_system if console.is_terminal else None
+        text = rendered(screen, width, colors, console.no_color)
         typed = shlex.join(["attnscan", *suggestion])
         if suggestion and plain(typed) == typed:
-            text += f"\nNext: {typed}\n"  # unbroken, so that it can be pasted from a terminal of any width
+            # unbroken, so that it can be pasted from a terminal of any width
+            text += f"\nNext: {typed}\n"
         return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
 
 
 def output_of(params: Mapping[str, Any], *, draws: bool = False) -> Output:
     """The place and format that a command was given; as a picture, if it draws, by the suffix.
 
-    Raises: typer.BadParameter if they contradict each other; OutputError if a suffix stands for no format.
+    Raises: typer.BadParameter if they contradict each other; OutputError if a suffix stands for no
+    format.
     """
     path: Path | None = params["output"]
-    chosen: Any = "csv" if params["csv"] else params["format"]
-    if params["csv"] and params["format"] not in (None, "csv"):
-        raise typer.BadParameter(f"--csv and --format {params['format']} contradict each other")
+    kind = _format_chosen(params)
     suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
     by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
-    if path is not None and chosen and by_suffix not in (None, chosen):
+    if path is not None and kind and by_suffix not in (None, kind):
         raise typer.BadParameter(
-            f"the format {chosen} and {path} contradict each other: name the file otherwise"
+            f"the format {kind} and {path} contradict each other: name the file otherwise"
         )
-    if (kind := chosen or by_suffix) is None or (kind in PICTURES and not draws):
-        remedy = f"use one of {' '.join(suffixes if draws else SUFFIXES)}, or pass --format"
-        raise OutputError(f"cannot tell the format of {path} from its suffix", remedy)
+    kind = kind or by_suffix
+    if kind is None or (kind in PICTURES and not draws):
+        usable = suffixes if draws else SUFFIXES
+        raise OutputError(
+            f"cannot tell the format of {path} from its suffix",
+            f"use one of {' '.join(usable)}, or pass --format",
+        )
     if params["decimal_comma"] and kind not in ("csv", "tsv"):
         raise typer.BadParameter(
             "--decimal-comma is for --csv, or for TSV: add --csv, or leave it out"
         )
-    return Output(kind, path, params["decimal_comma"], params.get("signature"))
+    return Output(
+        format=kind,
+        path=path,
+        decimal_comma=params["decimal_comma"],
+        signature=params.get("signature"),
+    )
+
+
+def _format_chosen(params: Mapping[str, Any]) -> Any:
+    """The format that an option names, if one does."""
+    if not params["csv"]:
+        return params["format"]
+    if params["format"] not in (None, "csv"):
+        raise typer.BadParameter(f"--csv and --format {params['format']} contradict each other")
+    return "csv"
 
 
 def write_stdout(content: bytes) -> None:
@@ -202,14 +236,18 @@ def write_stdout(content: bytes) -> None:
 
 
 def input_lines(params: Mapping[str, Any], count: int = 0) -> list[str]:
-    """Name the input in lines above a screen: sentences, files, or the `count` pairs that ship with attnscan."""
+    """Name the input in lines above a screen: sentences, files, or pairs that ship with attnscan.
+
+    `count` is how many pairs these are.
+    """
     if params.get("weights") is not None:
         return [f"weights  {params['weights'].name}"]
     if params.get("a") is not None:
         return [f"{name.upper()}  {params[name]}" for name in "ab" if params[name] is not None]
     if params.get("pairs"):
         return [f"pairs  {', '.join(map(shown, params['pairs']))}"]
-    return [f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan"]
+    verb = "ships" if count == 1 else "ship"
+    return [f"the {counted(count, 'pair')} that {verb} with attnscan"]
 
 
 def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
@@ -221,10 +259,16 @@ def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
     if any(shown(path) != path for path in pairs):
         return []
     again = [*words, *filter(None, (params.get("a"), params.get("b")))]
-    again += [word for path in pairs for word in ("--pairs", path)]
-    for name in (*_AGAIN, *(() if params.get("attention") == "all" else _AGAIN_OF_KIND)):
-        if (value := params.get(name)) not in (None, False):
-            again += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    for path in pairs:
+        again += ["--pairs", path]
+    for_kind = () if params.get("attention") == "all" else _AGAIN_FOR_KIND
+    for name in (*_AGAIN, *for_kind):
+        value = params.get(name)
+        if value in (None, False):
+            continue
+        again.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            again.append(str(value))
     return again
 
 
@@ -232,23 +276,24 @@ def say(line: str) -> None:
     """Write a line to standard error; nothing if it is empty, or standard error takes no more."""
     if line and sys.stderr is not None:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
-            print(
-                f"attnscan: {plain(line)}", file=sys.stderr, flush=True
-            )  # not by Typer, which writes into the bar
+            # not by Typer, which writes into the bar
+            print(f"attnscan: {plain(line)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def running(doing: str = "") -> Iterator[OnProgress | None]:
-    """A bar for the progress of a call of the library, on a terminal; its notes and warnings are said in lines."""
+    """Show a bar for the progress of a call, on a terminal; its notes and warnings are lines."""
     from attnscan.scan.options import LOG, Note
 
     has_bar = sys.stderr is not None and sys.stderr.isatty()
-    handler, level = logging.Handler(), LOG.level
+    handler = logging.Handler()
+    level = LOG.level
     handler.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
     try:
-        with warnings.catch_warnings(), _bar(doing) if has_bar else nullcontext() as step:
+        bar = _bar(doing) if has_bar else nullcontext()
+        with warnings.catch_warnings(), bar as step:
             warnings.simplefilter("always", Note)
             warnings.showwarning = lambda message, *_: say(str(message))
             yield step

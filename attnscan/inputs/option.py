@@ -28,6 +28,14 @@ class Option:
     """What stands for its value in help, if that is not one of a few words."""
     least: float | None = None
     most: float | None = None
+    short: str = ""
+    """Its letter on the command line, with its dash."""
+    repeats: bool = False
+    """Whether it may be given several times on the command line."""
+    is_argument: bool = False
+    """Whether it stands on the command line without a name."""
+    is_required: bool = False
+    """Whether the command line wants it, though the library has a default."""
 
 
 class Declared(NamedTuple):
@@ -54,19 +62,30 @@ def declared(options: Any) -> Mapping[str, Declared]:
 
 def check_declared(options: Any) -> None:
     """Hold the fields of an options object to what they take. Raises: OptionError."""
-    for name, (kind, _, option) in declared(options.__class__).items():
-        value = getattr(options, name)
-        kinds = {kind, *get_args(kind)}
-        if value is None and type(None) in kinds:
-            continue
-        words = list(chain.from_iterable(get_args(k) for k in kinds if get_origin(k) is Literal))
-        if words:
-            check_known(name, value, words)
-        elif bool in kinds:
-            if not isinstance(value, bool):
-                raise OptionError(f"{name} is {value!r:.60}", "give True or False")
-        elif {int, float} & kinds and str not in kinds:
-            check_within(name, value, option, whole=int in kinds)
+    for name, declaration in declared(options.__class__).items():
+        check_option(name, getattr(options, name), declaration)
+
+
+def check_option(name: str, value: Any, declaration: Declared) -> None:
+    """Check a value against what an option takes. Raises: OptionError."""
+    kinds = {declaration.kind, *get_args(declaration.kind)}
+    if value is None and type(None) in kinds:
+        return
+    words = words_of(declaration.kind)
+    if words:
+        check_known(name, value, words)
+    elif bool in kinds:
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} is {value!r:.60}", "give True or False")
+    elif {int, float} & kinds and str not in kinds:
+        check_within(name, value, declaration.option, whole=int in kinds)
+
+
+def words_of(kind: Any) -> list[str]:
+    """The words that a type consists of, in their order; none for other types."""
+    parts = [kind, *get_args(kind)]
+    literals = [get_args(part) for part in parts if get_origin(part) is Literal]
+    return list(chain.from_iterable(literals))
 
 
 def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:

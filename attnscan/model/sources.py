@@ -348,6 +348,25 @@ def _first_of(config: dict[str, Any], names: tuple[str, ...]) -> Any:
     return None
 
 
+def grid_shape(directory: Path) -> tuple[int, int] | None:
+    """How many layers a model has, and heads each, by its config.json; None if that says neither."""
+    entry = _entry("", directory, "")
+    if not isinstance(entry["layers"], int) or not isinstance(entry["heads"], int):
+        return None
+    return entry["layers"], entry["heads"]
+
+
+def cached_ids() -> list[str]:
+    """The models of the hub that the local cache holds."""
+    from huggingface_hub import CacheNotFound, scan_cache_dir
+
+    try:
+        repositories = scan_cache_dir().repos
+    except (CacheNotFound, ValueError):
+        return []
+    return sorted(repo.repo_id for repo in repositories if repo.repo_type == "model")
+
+
 def fingerprint(model: Any, tokenizer: Any) -> dict[str, str]:
     """SHA-256 of each part of a model as it runs, its task head included.
 

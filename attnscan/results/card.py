@@ -14,7 +14,7 @@ from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import signed_frame
+from attnscan.results.signature import Signature, signed_frame
 from attnscan.results.syntax import Syntax
 
 _LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
@@ -135,6 +135,11 @@ class Cards:
     def ranking(self) -> HeadScores:
         """Every head, by the same pairs."""
         return self.cards[0].ranking
+
+    @property
+    def signature(self) -> Signature:
+        """Where the cards come from: model, versions, device, input."""
+        return self.ranking.signature
 
     def __getitem__(self, head: HeadLike) -> Card:
         """One head's.

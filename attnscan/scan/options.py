@@ -52,6 +52,7 @@ class ScanOptions:
             "A hub id, a directory, or 'bundled'. "
             "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
             metavar="NAME",
+            short="-m",
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
@@ -273,25 +274,16 @@ class AblationRequest:
 
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, where no heads are named; none for all that are scored."""
-    heads: Annotated[
-        str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")
-    ] = None
-    each: Annotated[bool, Option("Switch off one head at a time: of --heads, or all.")] = False
-    top: Annotated[int | None, Option("Switch off the N best heads of each pattern.", least=1)] = (
-        None
-    )
-    replace: Annotated[
-        Replacement, Option("Replace a head's output by zero, or by its mean over all words.")
-    ] = "zero"
-    draws: Annotated[int, Option("Compare with at most N sets of other heads.", least=2)] = (
-        N_CONTROL_SETS
-    )
+    heads: str | None = None
+    each: bool = False
+    """Whether heads are switched off one at a time: those named, or all."""
+    top: int | None = None
+    """How many of the best heads of each pattern are switched off."""
+    replace: Replacement = "zero"
+    draws: int = N_CONTROL_SETS
+    """The most sets of other heads to compare with."""
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""
-
-    def __post_init__(self) -> None:
-        """Raises: OptionError for an invalid value."""
-        check_declared(self)
 
     @property
     def names_heads(self) -> bool:

@@ -5,16 +5,25 @@ closed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from attnscan.api.arguments import LibraryCall, open_models, read_alignments, split_kinds
+from attnscan.api.open_model import LibraryCall, library_call, open_models
+from attnscan.api.options import (
+    SENTENCE_A,
+    SENTENCE_B,
+    ServeOptions,
+    library_function,
+    split_kinds,
+)
+from attnscan.api.pairs_input import read_alignments, single_input
 from attnscan.errors import needs
+from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Pair, Text
-from attnscan.scan.options import OnProgress, note_inputs, progress_of
+from attnscan.scan.options import note_inputs
 
 if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
@@ -32,39 +41,33 @@ class Server(ExitStack):
     thread: threading.Thread
 
 
+@library_function(predictive="off")
 def serve(
-    a: Text | None = None,
-    b: Text | None = None,
+    a: Annotated[Text | None, SENTENCE_A] = None,
+    b: Annotated[Text | None, SENTENCE_B] = None,
     *,
-    against: Any = None,
-    port: int | None = None,
-    model: Any = None,
-    tokenizer: Any = None,
-    progress: OnProgress | None = None,
-    **options: Any,
+    against: Annotated[
+        Any, Option("Also load this model, and ask it the same.", metavar="NAME")
+    ] = None,
+    port: Annotated[
+        int | None, Option("Serve at this port. [default: a free one]", least=1, most=65_535)
+    ] = None,
+    **options: Unpack[ServeOptions],
 ) -> Server:
-    """A page that answers as you type, on this machine alone: open the `url` of the result, and
-    `close()` it after.
+    """A page that answers as you type, on this machine alone.
 
-    It begins with one sentence or pair; `against` is a second model, which is asked the same.
-    Without a `port`, any free one is taken. What no user can cause is logged.
+    Open the `url` of the result, and `close()` it after. It begins with one sentence or pair;
+    `against` is a second model, which is asked the same. Without a `port`, any free one is taken.
+    What no user can cause is logged.
 
     Raises: as `classify`; OutputError if the port is taken, or what serves is not installed.
     """
-    options |= {"model": model, "tokenizer": tokenizer, "progress": progress}
     for package in PACKAGES:
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
-    kinds = split_kinds({"predictive": "off", **options})
-    models: list[dict[str, Any]] = [{}]
-    if against is not None:
-        models.append({"model": against, "tokenizer": None})
-    calls = []
-    for model_options in models:
-        for kind_options in kinds:
-            call_options = {**kind_options, **model_options}
-            calls.append(LibraryCall("serve", call_options, pair.a, pair.b, many=False))
+    calls = _calls(pair, against, options)
+    kinds = len(split_kinds(options))
     links = options.get("alignments")
     linked = None if links is None else read_alignments(links).link_single(pair)
 
@@ -73,11 +76,11 @@ def serve(
 
     with Server() as stack:
         listener = stack.enter_context(listening(port))
-        scanners = stack.enter_context(open_models(*calls))
-        loaded = _by_model(scanners, len(kinds), linked)
-        attention: Any = calls[0].options.attention if len(kinds) > 1 else ""
+        scanners = stack.enter_context(open_models([call.request for call in calls], calls[0].step))
+        loaded = _by_model(scanners, kinds, linked)
+        attention: Any = calls[0].options.attention if kinds > 1 else ""
         session = Session(loaded, Question(a=pair.a, b=pair.b, attention=attention))
-        progress_of(progress)("answering the first question", None, None)
+        calls[0].progress("answering the first question", None, None)
         signatures = []
         for number in range(len(loaded)):
             trial = session.trial(session.first_of(number))
@@ -91,6 +94,20 @@ def serve(
         server.titles = tuple(model.title for model in session.models)
         server.thread = thread
         return server
+
+
+def _calls(pair: Pair, against: Any, options: Mapping[str, Any]) -> list[LibraryCall]:
+    """What each model is asked, of each kind of attention."""
+    models: list[dict[str, Any]] = [{}]
+    if against is not None:
+        models.append({"model": against, "tokenizer": None})
+    calls = []
+    for model_options in models:
+        for kind_options in split_kinds(options):
+            chosen = {**kind_options, **model_options}
+            inputs = single_input(*pair.sentences)
+            calls.append(library_call("serve", chosen, inputs, many=False))
+    return calls
 
 
 def _by_model(scanners: Sequence[Scanner], kinds: int, links: Pair | None) -> list[Loaded]:

@@ -16,7 +16,7 @@ from support.tiny_checkpoints import tokenizer as tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.api.arguments import PairsInput, _paths_in, pairs_input
+from attnscan.api.pairs_input import PairsInput, _paths_in, pairs_input
 from attnscan.errors import (
     AttnscanError,
     InputError,

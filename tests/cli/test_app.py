@@ -1,9 +1,9 @@
 """The commands put together: their help, what a shell completes, and what a pipe gets of them."""
 
-import inspect
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 from support.command_line import COLUMNS, A, B, command_named, run
+from support.hostile.runs import served_for_a_moment
+from support.treebanks import planted_file
+from typer.testing import CliRunner
 
 import attnscan
-from attnscan.api.arguments import READING, SCAN, SHARED
-from attnscan.cli.app import COMMANDS, LISTED, main
+from attnscan.api.options import READING_NAMES, options_of
+from attnscan.cli.app import app, main
+from attnscan.cli.commands_table import COMMAND_NAMES, COMMANDS, SUBJECTS, Command
 
 
 def test_version() -> None:
@@ -24,9 +28,9 @@ def test_version() -> None:
 def test_help_names_every_command() -> None:
     listed = run("--help").stdout.partition("What heads do:")[2]
     commands = re.findall(r"^  (\w+)  ", listed, re.MULTILINE)
-    assert commands == list(COMMANDS)
+    assert commands == list(COMMAND_NAMES)
     assert len(commands) == 16
-    assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == [*LISTED][1:]
+    assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == [*SUBJECTS][1:]
     assert "..." not in listed
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -77,9 +81,14 @@ def test_a_terminal_of_any_encoding_gets_every_line(
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("attnscan ", {*COMMANDS}),
+        ("attnscan ", {*COMMAND_NAMES}),
         ("attnscan classify --pred", {"--predictive", "--predictive-words"}),
         ("attnscan heads --format js", {"json", "jsonl"}),
+        ("attnscan heads --pattern ne", {"next-word"}),
+        ("attnscan heads --model bun", {"bundled"}),
+        ("attnscan models bun", {"bundled"}),
+        ("attnscan show --model bundled 5-1", {"5-1", "5-10", "5-11"}),
+        ("attnscan head --model bundled 0-2,layer:4", {"0-2,layer:4"}),
     ],
 )
 def test_a_shell_completes(line: str, expected: set[str]) -> None:
@@ -108,7 +117,7 @@ OTHERWISE = {
 
 def test_an_option_means_the_same_in_all_commands() -> None:
     options: dict[str, set[tuple[str, str]]] = {}
-    for command in COMMANDS:
+    for command in COMMAND_NAMES:
         whole = command_named(command)
         context = whole.make_context(command, [], resilient_parsing=True)
         for param in whole.params:
@@ -117,7 +126,7 @@ def test_an_option_means_the_same_in_all_commands() -> None:
     assert {name for name, records in options.items() if len(records) > 1} == OTHERWISE
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_help_has_every_option_once_the_usual_ones_first(command: str) -> None:
     every = {
         name
@@ -143,30 +152,43 @@ def test_help_has_every_option_once_the_usual_ones_first(command: str) -> None:
 
 OF_RESULTS = {
     *("--format", "--csv", "--decimal-comma", "--output", "--signature", "--open"),
-    *("--top", "--all", "--best", "--nearest", "--matrix", "--heads", "--header", "--help-all"),
+    *("--top", "--all", "--best", "--nearest", "--matrix", "--heads", "--help-all", "--kind"),
 }
-"""Options of commands that are none of their functions: they write a result, or choose what of it
-is listed.
+"""Options of commands that their functions do not declare.
+
+They write a result, choose what of it is listed, or say otherwise what may be typed.
 """
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_of_a_command_is_one_of_its_function(command: str) -> None:
-    """And what a function takes of the options of scans, its command takes, too."""
-    taken = {
-        *inspect.signature(getattr(attnscan, command)).parameters,
-        *SCAN.get(command, ()),
-        *SHARED,
-    }
-    if "pairs" in taken:
-        taken |= set(READING)
-    typed = {
-        name: param.opts[0] for param in command_named(command).params for name in [param.name]
-    }
-    typed = {name.removeprefix("no_"): option for name, option in typed.items()}
-    assert {
-        name for name, option in typed.items() if name not in taken and option not in OF_RESULTS
-    } <= {"skip_bad"}
-    assert set(SCAN.get(command, ())) <= typed.keys() | (
-        {"profile"} if command == "heads" else set()
-    )
+@pytest.mark.parametrize("command", COMMAND_NAMES)
+def test_a_command_takes_what_its_function_declares(command: str) -> None:
+    """And all of it, but how files are read where no files of pairs are."""
+    params = command_named(command).params
+    getattr(attnscan, command)
+    declared = set(options_of(command).declared)
+    typed = {param.name.removeprefix("no_"): param.opts[0] for param in params}
+    others = {name for name, option in typed.items() if option not in OF_RESULTS}
+    assert others <= declared
+    unread = set() if "pairs" in declared else set(READING_NAMES)
+    assert declared - unread <= typed.keys() | unread
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=COMMAND_NAMES)
+def test_help_ends_with_examples(command: Command) -> None:
+    shown = run(command.name, "--help").stdout.partition("\nExamples:\n")[2]
+    assert shown.splitlines() == [f"  {example}" for example in command.examples]
+    assert 1 <= len(command.examples) <= 2
+    assert all(example.startswith(f"attnscan {command.name}") for example in command.examples)
+
+
+EXAMPLES = [example for command in COMMANDS for example in command.examples]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_help_runs(example: str, place: Path) -> None:
+    planted_file(place, "trees.conllu")
+    with served_for_a_moment():
+        runner = CliRunner(env={"ATTNSCAN_MODEL": "bundled"})
+        done = runner.invoke(app, shlex.split(example)[1:])
+    assert done.exit_code == 0, done.output

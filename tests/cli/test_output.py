@@ -15,7 +15,8 @@ from support.command_line import command_named
 from support.toy_bert import save_toy_bert
 from typer.testing import CliRunner
 
-from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.app import app
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.cli.output import (
     READ,
     SUFFIXES,
@@ -94,7 +95,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 
 def test_every_option_that_names_a_file_has_a_role() -> None:
     """So that no command can forget to check."""
-    for command in COMMANDS:
+    for command in COMMAND_NAMES:
         for option in command_named(command).params:
             annotation = option.type_descriptor.annotation
             names_file = Path in (annotation, *get_args(annotation)) or "FILE" in str(

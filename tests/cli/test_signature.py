@@ -14,11 +14,11 @@ from support.command_line import run
 from support.hostile.options import lines, prepared
 from support.hostile.runs import loaded_once, save_tiny_model
 
-from attnscan.cli.app import COMMANDS
+from attnscan.cli.commands_table import COMMAND_NAMES
 
 UNSIGNED = {"patterns", "models"}  # tables that come of no input
 NO_TABLE = {"report", "plot", "serve"}
-SIGNED = sorted(set(COMMANDS) - UNSIGNED - NO_TABLE)
+SIGNED = sorted(set(COMMAND_NAMES) - UNSIGNED - NO_TABLE)
 OTHERS = {
     "explain --pairs": ["0-0", "--pairs", "pairs.csv", "--model", "model"],
     "explain --token": ["0-0", "the cat sat", "--token", "cat", "--model", "model"],

@@ -22,8 +22,8 @@ from support.readme import README, ROOT, output_of
 from transformers import AutoModel, AutoTokenizer
 
 import attnscan
-from attnscan.cli.app import COMMANDS
 from attnscan.cli.commands.pictures_and_pages import Kind
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.inputs.read import shipped_pairs
 from attnscan.model.sources import choose
 from attnscan.views.pictures import picture
@@ -51,11 +51,11 @@ def of_command(command: str) -> list[str]:
 
 def screens() -> dict[str, bytes]:
     """The first screen on each command's page, in colour; that of `heads` is the README's."""
-    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMANDS} | {
+    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMAND_NAMES} | {
         "heads": README
     }
     made = {}
-    for command in COMMANDS:
+    for command in COMMAND_NAMES:
         if command != "syntax" and f"screen-{command}.svg" in of_command(command):
             typed = re.findall(r"<!-- \$ (.*?) -->", pages[command].read_text(encoding="utf-8"))
             made[f"screen-{command}.svg"] = _screen(

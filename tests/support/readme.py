@@ -28,7 +28,8 @@ from support.command_line import command_named
 from typer.testing import CliRunner
 
 import attnscan
-from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.app import app
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.cli.options import GROUPS, USUAL, grouped
 from attnscan.scoring.patterns import PATTERNS
 
@@ -85,7 +86,7 @@ def _options() -> dict[str, dict[str, tuple[str, str]]]:
     they do.
     """
     every = {}
-    for command in COMMANDS:
+    for command in COMMAND_NAMES:
         context = command_named(command).make_context(command, [], resilient_parsing=True)
         params = {
             str(param.name): param
@@ -118,7 +119,7 @@ def _is_shared(name: str) -> bool:
     """
     return len(_with(name)) > 1 and name in {
         *USUAL,
-        *chain.from_iterable(GROUPS.values()),
+        *chain.from_iterable(group.names for group in GROUPS),
     }
 
 
@@ -137,7 +138,8 @@ def _shared_options() -> str:
     others have it.
     """
     listed = ""
-    for heading, names in {"Most used": USUAL, **GROUPS}.items():
+    groups = {"Most used": USUAL} | {group.heading: group.names for group in GROUPS}
+    for heading, names in groups.items():
         whose = {name: _whose(name) for name in names if _is_shared(name)}
         if whose:
             most = Counter(whose.values()).most_common(1)[0][0]
@@ -158,7 +160,7 @@ def _whose(name: str) -> str:
     model.
     """
     has = _with(name)
-    lacks = [command for command in COMMANDS if command not in (*has, "patterns", "models")]
+    lacks = [command for command in COMMAND_NAMES if command not in (*has, "patterns", "models")]
     all_but = f"all but {', '.join(lacks)}" if lacks else "all"
     return all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
 
@@ -167,7 +169,7 @@ def _gallery() -> str:
     from support.pictures import of_command
 
     shown = ""
-    for command in COMMANDS:
+    for command in COMMAND_NAMES:
         files = (
             f"[![{file}](pictures/{file})](commands/{command}.md)" for file in of_command(command)
         )
@@ -211,7 +213,7 @@ def _functions(names: str) -> str:
         function = getattr(attnscan, name)
         signature = inspect.signature(getattr(function, "__wrapped__", function))
         returned = str(signature.return_annotation).replace("|", r"\|")
-        link = f"[`{name}`](commands/{name}.md)" if name in COMMANDS else f"`{name}`"
+        link = f"[`{name}`](commands/{name}.md)" if name in COMMAND_NAMES else f"`{name}`"
         table += f"| {link} | `{returned}` |\n"
     return table
 

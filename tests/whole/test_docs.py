@@ -25,8 +25,9 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan import errors
-from attnscan.cli.app import COMMANDS, app
-from attnscan.cli.commands.pictures_and_pages import Kind
+from attnscan.cli.app import app
+from attnscan.cli.commands.pictures_and_pages import PlotKind
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.errors import AttnscanError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.read import shipped_pairs
@@ -65,7 +66,7 @@ def test_every_room_is_in_the_tour() -> None:
     assert rooms <= {*(DOCS / "code.md").read_text(encoding="utf-8").replace("/", "").split()}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
     """In a table that is made from the command itself, to which `test_output_in_pages_is_real`
     holds the page.
@@ -139,10 +140,12 @@ def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]
 
 
 def test_the_gallery_shows_every_command_kind_and_picture() -> None:
-    commands = set().union(*map(of_command, COMMANDS))
+    commands = set().union(*map(of_command, COMMAND_NAMES))
     for name in (*MADE, *commands):
         assert f"](pictures/{name})" in GALLERY and (DIRECTORY / name).is_file()
-    assert all(re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(Kind))
+    assert all(
+        re.search(rf"\]\(pictures/{kind}\.(svg|png)\)", GALLERY) for kind in get_args(PlotKind)
+    )
 
 
 def test_the_readme_shows_a_screen_and_a_map() -> None:

@@ -20,7 +20,7 @@ from support.hostile import kills, options, texts
 from support.hostile.runs import check, loaded_once, run, save_tiny_model
 from support.hypothesis_draws import draws
 
-from attnscan.cli.app import COMMANDS
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.cli.output import SUFFIXES
 from attnscan.results.files import Picture
 
@@ -112,7 +112,7 @@ def test_nothing_that_a_terminal_obeys_comes_out(nasty: str, tiny: Path, tmp_pat
 
 
 def test_extremes_of_options_give_a_result_or_one_line(tiny: Path, tmp_path: Path) -> None:
-    assert set(options.lines()) == set(COMMANDS) and len(list(options.options())) > 130
+    assert set(options.lines()) == set(COMMAND_NAMES) and len(list(options.options())) > 130
     options.prepared(tmp_path, tiny)
     done = [
         trial() for trial in list(options.trials(tmp_path))[::61]
@@ -125,7 +125,7 @@ def test_the_list_of_writers_has_every_command_and_format() -> None:
         get_args(Picture)
     )
     listed = list(kills.writers())
-    assert {writer.arguments[0] for writer in listed} == set(COMMANDS) - {"serve"}, (
+    assert {writer.arguments[0] for writer in listed} == set(COMMAND_NAMES) - {"serve"}, (
         "which writes no file"
     )
     assert {writer.option for writer in listed} == {
