@@ -22,7 +22,7 @@ from support.readme import README, ROOT, output_of
 from transformers import AutoModel, AutoTokenizer
 
 import attnscan
-from attnscan.cli.commands.pictures_and_pages import Kind
+from attnscan.cli.commands.pictures_and_pages import PlotKind
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.inputs.read import shipped_pairs
 from attnscan.model.sources import choose
@@ -39,7 +39,7 @@ _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 def of_command(command: str) -> list[str]:
     """The files of a command's pictures in the gallery, its screen first."""
     drawn = {
-        "plot": [*(f"{kind}.svg" for kind in get_args(Kind)), "lines.svg"],
+        "plot": [*(f"{kind}.svg" for kind in get_args(PlotKind)), "lines.svg"],
         "report": ["page.png"],
         "serve": ["serve.png"],
     } | {

@@ -206,6 +206,58 @@ def _families() -> str:
     return table
 
 
+_IN_TABLE_OF_PARAMETERS = {
+    *("pairs", "model", "tokenizer", "heads", "pattern", "weights", "labels"),
+    *("progress", "on_bad", "alignments"),
+}
+
+
+def _options_of_functions(names: str) -> str:
+    """A table of options that three functions or more take: type, default, and who takes them."""
+    takers: dict[str, dict[str, inspect.Parameter]] = {}
+    for function in names.split():
+        for name, parameter in inspect.signature(getattr(attnscan, function)).parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY and name not in _IN_TABLE_OF_PARAMETERS:
+                takers.setdefault(name, {})[function] = parameter
+    table = "| option | type | default | functions |\n| --- | --- | --- | --- |\n"
+    for name, parameters in takers.items():
+        if len(parameters) >= 3:
+            table += f"| `{name}` | {_type_cell(parameters)} | {_default_cell(parameters)} "
+            table += f"| {_functions_cell(list(parameters), names.split())} |\n"
+    return table
+
+
+def _type_cell(parameters: dict[str, inspect.Parameter]) -> str:
+    """The type of an option, by the function that takes most of it."""
+    shown = {_type_shown(parameter) for parameter in parameters.values()}
+    return f"`{max(shown, key=len)}`".replace("|", r"\|")
+
+
+def _type_shown(parameter: inspect.Parameter) -> str:
+    if isinstance(parameter.annotation, str):
+        return parameter.annotation
+    text = inspect.formatannotation(parameter.annotation)
+    return re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
+
+
+def _default_cell(parameters: dict[str, inspect.Parameter]) -> str:
+    """The default of most functions, and of others with their names."""
+    defaults: dict[str, list[str]] = {}
+    for function, parameter in parameters.items():
+        defaults.setdefault(repr(parameter.default), []).append(function)
+    usual, *others = sorted(defaults, key=lambda default: -len(defaults[default]))
+    texts = [f"`{usual}`", *(f"`{other}` in {', '.join(defaults[other])}" for other in others)]
+    return "; ".join(texts)
+
+
+def _functions_cell(takes: list[str], functions: list[str]) -> str:
+    """The functions that take an option, in the shorter way."""
+    lacks = [function for function in functions if function not in takes]
+    if not lacks:
+        return "all"
+    return f"all but {', '.join(lacks)}" if len(lacks) < len(takes) else ", ".join(takes)
+
+
 def _functions(names: str) -> str:
     """A table of functions: what each returns."""
     table = "| function | returns |\n| --- | --- |\n"
@@ -284,6 +336,7 @@ _MADE: dict[str, Callable[..., str]] = {
     "shared options": _shared_options,
     r"options of (\w+)": _own_options,
     "functions: (.+)": _functions,
+    "options of functions: (.+)": _options_of_functions,
     r"members of (\w+): (.+)": _members,
     "api in brief: (.+)": _classes,
 }
