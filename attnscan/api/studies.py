@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from attnscan.api.many_pairs import rank_pairs_with, run_scan, state_file
-from attnscan.api.open_model import LibraryCall, call_input, library_call, open_models
+from attnscan.api.open_model import (
+    LibraryCall,
+    ModelRequest,
+    call_input,
+    library_call,
+    open_models,
+)
 from attnscan.api.options import (
     DEVICE,
     HEADS,
@@ -35,6 +41,7 @@ from attnscan.api.options import (
     SyntaxOptions,
     library_function,
     options_of,
+    scan_options,
 )
 from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, list_texts, pairs_input
 from attnscan.errors import OptionError, SelectionError, check_known
@@ -588,13 +595,10 @@ def models(
     if checkpoint is None:
         progress_of(progress)("looking for models", None, None)
         return Catalog.now()
-    options = {
-        "model": checkpoint,
-        "device": device,
-        "source_language": source_language,
-        "progress": progress,
-    }
-    with library_call("models", options, call_input({})).open_model() as scanner:
+    named = {"model": checkpoint, "device": device, "source_language": source_language}
+    _, checked = scan_options("models", named, many=True)
+    request = ModelRequest(checkpoint, None, checked)
+    with open_models([request], progress_of(progress)) as (scanner,):
         from attnscan.studies.checkpoint import examine
 
         scanner.tell("trying it on two sentences")
