@@ -1,6 +1,7 @@
 """A copy of the package, to which a recipe is applied: `NAME.patch` beside this file."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,15 +60,10 @@ def apply_recipe(tmp_path: Path) -> Callable[[str], Recipe]:
             PACKAGE, tmp_path / "attnscan", ignore=shutil.ignore_patterns("__pycache__")
         )
         # `git apply` works outside of any repository; one line of context is enough
-        git = ["git", "-c", "core.autocrlf=false", "apply", "-C1"]
-        numbers = subprocess.run(
-            [*git, "--numstat", patch], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        done = subprocess.run(
-            [*git, patch], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        command = ["git", "apply", "-C1", patch]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"redo {patch.name}: {done.stderr}"
-        files = [line.split("\t")[2] for line in numbers.stdout.splitlines()]
+        files = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
         return Recipe(tmp_path, tuple(files))
 
     return apply

@@ -16,7 +16,7 @@ def test_a_command_is_six_files(apply_recipe: Callable[[str], Recipe]) -> None:
     recipe = apply_recipe("command")
     assert len(recipe.files) <= 6
     Path(recipe.place, "pairs.csv").write_text(PAIRS)
-    assert "  spread      Over how many keys every head" in recipe.attnscan("--help")
+    assert "  spread   Over how many keys every head" in recipe.attnscan("--help")
     shown = recipe.attnscan("spread", "--pairs", "pairs.csv")
     assert shown.startswith("pairs  pairs.csv\nbundled")
     assert len(shown.splitlines()) == 13
