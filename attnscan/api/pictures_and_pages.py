@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
 from attnscan.api.many_pairs import rank_pairs
 from attnscan.api.one_input import Weights, classify
-from attnscan.api.open_model import call_input, library_call
+from attnscan.api.open_model import call_input, held_input, library_call
 from attnscan.api.options import (
+    HELD,
     PAIRS,
     SENTENCE_A,
     SENTENCE_B,
@@ -78,6 +79,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
     pairs: Annotated[Pairs, PAIRS] = None,
     weights: Annotated[Weights | None, WEIGHTS] = None,
     treebank: Annotated[Pairs, TREEBANK] = None,
+    held: Annotated[Pairs, HELD] = None,
     heads: Annotated[
         Heads | None,
         Option(
@@ -110,8 +112,9 @@ def report(  # noqa: PLR0913  # a user of the library names them
 
     `.html` is the file's text, `.notes` say what there was no room for. It is of one input, of
     saved `weights`, of many pairs, of a result of `classify` or `heads`, or of some `sentences`
-    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `heads` are those whose weights
-    it carries, by default as many as fit into `size` megabytes (2, or any number if heads are
+    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `held` is a second corpus of
+    pairs, and the page says whether heads do the same there. `heads` are those whose weights it
+    carries, by default as many as fit into `size` megabytes (2, or any number if heads are
     named); with `neurons`, their queries and keys, too. Of a long input it shows the tokens of the
     `window`, first and last. The page is written to `output`.
 
@@ -136,13 +139,15 @@ def report(  # noqa: PLR0913  # a user of the library names them
             "--heads, --window, --no-neurons and --attention are for one input's page",
             "leave them out",
         )
+    if held is not None and (not subject.is_pairs or treebank is not None):
+        raise OptionError("--held is beside many pairs", "give --pairs, or leave it out")
     keep = Selection(window=parse_window(window), is_drawn=True)
     trees = None
     if treebank is not None:
         trees = read_trees(treebank, sentences, options)
         results = [trees.sentences[0].result]
     else:
-        results = _results("report", subject, heads, options, keep)
+        results = _results("report", subject, heads, options, keep, held=held)
     if not isinstance(results[0], HeadScores):
         raise OptionError(
             f"there is no page of a {type(a).__name__}", "give what classify or heads returns"
@@ -242,6 +247,7 @@ def _results(
     keep: Selection | bool,
     *,
     labelled: bool = True,
+    held: Pairs = None,
 ) -> list[Any]:
     """The results to draw.
 
@@ -252,7 +258,8 @@ def _results(
     subject.check()
     if subject.is_pairs:
         inputs = call_input(options, pairs=subject.pairs)
-        return [rank_pairs(library_call(function, options, inputs, labelled=labelled))]
+        call = library_call(function, options, inputs, labelled=labelled)
+        return [rank_pairs(call.with_held(held_input(options, inputs, held)))]
     if not subject.is_result:
         return _classify(subject, heads, options, keep)
     result = subject.a

@@ -16,12 +16,14 @@ from attnscan.api.open_model import (
     LibraryCall,
     ModelRequest,
     call_input,
+    held_input,
     library_call,
     open_models,
 )
 from attnscan.api.options import (
     DEVICE,
     HEADS,
+    HELD,
     PAIRS,
     PATTERN,
     READING_NAMES,
@@ -170,7 +172,7 @@ def _explain_input(call: LibraryCall, pattern: str | None, token: str | int | No
 
 
 @library_function(predictive="off")
-def head(
+def head(  # a user of the library names them
     heads: Annotated[Heads, HEADS],
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,
@@ -180,6 +182,7 @@ def head(
         bool, Option("Also switch each head off, and measure what the model loses.")
     ] = False,
     treebank: Annotated[Pairs, TREEBANK] = None,
+    held: Annotated[Pairs, HELD] = None,
     **options: Unpack[HeadOptions],
 ) -> Cards:
     """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a
@@ -187,12 +190,14 @@ def head(
 
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what
     the model loses is measured over the pairs. With a `treebank`, as `syntax` takes it, each is
-    held against its trees: `["3-4"].syntax`.
+    held against its trees: `["3-4"].syntax`. `held` is a second corpus of pairs, and the card says
+    whether the head does the same there.
 
     Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
     inputs = call_input(options, a, b, pairs)
     call = library_call("head", options, inputs, heads=heads, labelled=True)
+    call = call.with_held(held_input(options, inputs, held))
     if a is not None and ablate:
         raise OptionError(
             "--ablate needs more than one input", "name --pairs, or leave out the sentences"

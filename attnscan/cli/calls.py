@@ -59,8 +59,8 @@ def write_view(command: Command, context: typer.Context) -> None:
     module, function = command.view.split(":")
     view = getattr(import_module(f"attnscan.views.terminal.{module}"), function)
     above = input_lines(context.params, result.signature.pairs_read)
-    for path in context.params.get("treebank") or ():
-        above.append(f"treebank  {shown(path)}")
+    for name in ("treebank", "held"):
+        above += [f"{name}  {shown(path)}" for path in context.params.get(name) or ()]
     output.write(
         result.to_frame,
         partial(view, result),

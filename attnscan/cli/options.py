@@ -231,7 +231,7 @@ GROUPS = (
     OptionGroup(
         "What to read",
         usual=("weights", "window", "treebank", "held", "columns", "skip_bad", "on_long"),
-        rare=("header", "no_header", "quoting", "encoding", "id"),
+        rare=("header", "no_header", "quoting", "encoding", "id", "group"),
     ),
     OptionGroup(
         "What to score",
