@@ -92,7 +92,7 @@ def _declared(command: Command, options: FunctionOptions) -> dict[str, Declared]
     declared = dict(options.declared)
     if "columns" in declared and "pairs" not in declared:
         for name in READING_NAMES:  # programs alone give pairs
-            del declared[name]
+            declared.pop(name, None)
     if command.has_table:
         declared |= _TABLE
     if command.has_table and "on_long" in declared:  # it reads inputs
