@@ -3,6 +3,8 @@
 grid.py            heads, their names and their order in a model
 signature.py       where a result comes from, and by which reading of attention it is
 label_rules.py     how patterns take part in labels
+habits.py          classes of keys, and the habits that are unions of them
+columns.py         the columns of the tables of heads, declared once
 choices.py         what the options of studies may be, and their defaults
 lazy.py            pandas and scipy, imported when first used
 intervals.py       what standard errors say: intervals, p-values, false discoveries

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.results.ablation import Ablation
+from attnscan.results.columns import HEAD_COLUMNS
 from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
@@ -17,7 +18,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, signed_frame
 from attnscan.results.syntax import Syntax
 
-_LABELS = ("name", "label", "label_stays", "among_words", "share", "average")
+_LABELS = ("name", *(column.name for column in HEAD_COLUMNS))
 """Columns of the table of all heads."""
 
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
 from attnscan.results.attention import Attention, Selection
+from attnscan.results.columns import RANKING_COLUMNS
 from attnscan.results.grid import Grid, Head, HeadLike, Heads
+from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
 from attnscan.results.scores import (
     MOST_HEADS,
-    SPECIAL_CLASSES,
     FloatArray,
     IntArray,
     Labels,
@@ -395,20 +396,9 @@ class HeadScores:
         rank = pd.Series(np.arange(1, len(order) + 1), dtype="Int64")
         columns = {"pattern": pattern, "rank": rank.reindex(range(len(listed)))}
         columns |= self.grid.columns(listed, with_names=True)
-        low, high = table.interval
-        numbers = {
-            "score": table.score,
-            "chance": table.chance,
-            "above_chance": table.above_chance,
-            "se": table.se,
-            "low": low,
-            "high": high,
-            "n": table.n,
-            "pairs": table.pairs,
-        }
         p = self.scores.place_of(pattern)
-        for name, values in numbers.items():
-            columns[name] = values[..., p].ravel()[listed]
+        for column in RANKING_COLUMNS:
+            columns[column.name] = column.values(table)[..., p].ravel()[listed]
         return pd.DataFrame(columns)
 
 

@@ -3,7 +3,7 @@
 Numpy, no torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
+from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS
 from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import score_interval
-from attnscan.results.label_rules import DELIMITER, RESTING, THRESHOLD, Scored
+from attnscan.results.label_rules import RESTING, THRESHOLD, Scored
 from attnscan.results.signature import AttentionView
 
 FloatArray = NDArray[np.float64]
@@ -83,7 +84,10 @@ class Scores:
     scored: tuple[Scored, ...]  # the patterns, in the order of every table
     every_key: ScoreTable  # with the weights as they are
     words_only: ScoreTable  # with special tokens removed, and rows renormalised over words
-    entropy: FloatArray  # mean row entropy of all words' weights, in nats. Shape: [layer, head]
+    means: Mapping[str, FloatArray]
+    """Means over the rows of all words' weights, by the names of `MEAN_COLUMNS`.
+
+    Shape: each [layer, head]."""
     grid: Grid  # the model's heads
 
     @property
@@ -136,31 +140,6 @@ def followed(
     return winner
 
 
-SPECIAL_CLASSES = ("start", "middle", "end")  # special tokens before, between and behind the words
-WORD_CLASSES = (
-    "itself",
-    "identical",
-    "cross-sentence",
-    "next",
-    "previous",
-    "next-2-3",
-    "previous-2-3",
-    "punctuation",
-    "next-4-8",
-    "previous-4-8",
-    "later",
-    "earlier",
-    "elsewhere",
-)
-"""Where a word's attention on words goes. `elsewhere` is the rest of the other sentence."""
-CLASSES = SPECIAL_CLASSES + WORD_CLASSES  # a key is of the first class that fits
-_CLASS_SUMS = (*CLASSES, "frequent", "rare", "even", "same-keys")
-"""What is summed: attention on each class, and on frequent and on rare words.
-
-And what a row has in common with two others: an even one, and the mean row of the input's other
-words."""
-N_CLASS_SUMS = len(_CLASS_SUMS)
-
 RESTING_SHARE = 0.5  # a head with more of its attention than this on special tokens rests there
 RESAMPLINGS = 1_000
 """Bootstrap resamples of words or pairs, that show whether labels stay."""
@@ -168,39 +147,6 @@ STABLE_SHARE = 0.95
 """Share of resamples: with fewer a label has a `?`; a habit must hold in as many."""
 MOST_HEADS = 4096
 """With more, it is not measured how sure labels are: it would take minutes, and gigabytes."""
-
-_AFTER = "next next-2-3 next-4-8 later"
-_BEFORE = "previous previous-2-3 previous-4-8 earlier"
-_UNIONS = {
-    "itself": "itself",
-    "identical": "identical",
-    "cross-sentence": "cross-sentence",
-    "next-word": "next",
-    "next-3": "next next-2-3",
-    "next-8": "next next-2-3 next-4-8",
-    "previous-word": "previous",
-    "previous-3": "previous previous-2-3",
-    "previous-8": "previous previous-2-3 previous-4-8",
-    "within-1": "next previous",
-    "within-3": "next next-2-3 previous previous-2-3",
-    "after": _AFTER,
-    "before": _BEFORE,
-    "punctuation": "punctuation",
-    "own-sentence": f"itself identical {_AFTER} {_BEFORE}",
-    "other-sentence": "cross-sentence elsewhere",
-    "frequent-words": "frequent",
-    "rare-words": "rare",
-    "start": "start",
-    "middle": "middle",
-    "end": "end",
-    DELIMITER: "start middle end",
-    "even": "even",
-    "same-keys": "same-keys",
-}
-HABITS = {name: tuple(map(_CLASS_SUMS.index, union.split())) for name, union in _UNIONS.items()}
-"""What may set a head apart: its name in every table, and the sums that it consists of.
-
-It has the name of a pattern where it means the same keys."""
 
 
 class Habits(NamedTuple):
@@ -400,20 +346,17 @@ class Labels:
         return HeadKind(name, heads, measured.average)
 
     def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
-        """The columns of the table with a row a head: its name, what it does, scores, entropy.
+        """The columns of the table with a row a head: its name, what it does, scores, means.
 
         Shape: [head] each.
         """
-        columns: dict[str, FloatArray | NDArray[np.str_]] = {
-            "label": self.label,
-            "label_stays": self.label_stays,
-            "among_words": self.among_words,
-            "share": self.share,
-            "average": self.average,
-        }
+        columns: dict[str, FloatArray | NDArray[np.str_]] = {}
+        for column in HEAD_COLUMNS:
+            columns[column.name] = column.values(self)
         for name in patterns:
             columns[name] = self.table.score[..., self.scores.place_of(name)]
-        columns["entropy"] = self.scores.entropy
+        for column in MEAN_COLUMNS:
+            columns[column.name] = column.values(self)
         flat = {name: values.ravel() for name, values in columns.items()}
         return self.grid.columns(with_names=True) | flat
 

@@ -23,6 +23,7 @@ from attnscan.model.tap import AttentionTap
 from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shift_right, write_target
 from attnscan.results.attention import Chosen
+from attnscan.results.columns import MEAN_COLUMNS
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.results.scores import FloatArray
@@ -210,7 +211,7 @@ class Scanner:
         reading = self.options.reading if self.options.labelled and only is None else None
         sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), observers)
         if only is not None:
-            for name in ("entropy", "rows"):
+            for name in (*(column.name for column in MEAN_COLUMNS), "rows"):
                 sums[name] = sums[name] * 0
         return sums
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.scores import CLASSES, SPECIAL_CLASSES, FloatArray
+from attnscan.results.habits import CLASSES, SPECIAL_CLASSES
+from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import (
     EPSILON,
     MARKS,

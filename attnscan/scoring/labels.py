@@ -17,17 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.columns import MEAN_COLUMNS
 from attnscan.results.grid import AttentionKind, Grid
+from attnscan.results.habits import CLASSES, HABITS, N_CLASS_SUMS, SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.label_rules import DELIMITER, Scored
 from attnscan.results.scores import (
-    CLASSES,
-    HABITS,
     MOST_HEADS,
-    N_CLASS_SUMS,
     RESAMPLINGS,
-    SPECIAL_CLASSES,
     STABLE_SHARE,
-    WORD_CLASSES,
     FloatArray,
     Habits,
     IntArray,
@@ -177,13 +174,15 @@ def scores_of(
     clusters = None
     if grouped is not None and groups is not None and groups.named:
         clusters = groups.sums(grouped.sums)
-    entropy = ratio(sums["entropy"], sums["rows"])[..., 0]
+    means = {}
+    for column in MEAN_COLUMNS:
+        means[column.name] = ratio(sums[column.name], sums["rows"])[..., 0]
     return Scores(
         scored=tuple(scored),
         every_key=_table(sums, "every_key", clusters),
         words_only=_table(sums, "words_only", clusters),
-        entropy=entropy,
-        grid=Grid(entropy.shape, kind, layers),
+        means=means,
+        grid=Grid(means["entropy"].shape, kind, layers),
     )
 
 
@@ -272,7 +271,7 @@ def labels_of(
     measured.
     """
     resampled = "pairs" if by_pair else "words"
-    if not sums or scores.entropy.size > MOST_HEADS:
+    if not sums or len(scores.grid) > MOST_HEADS:
         return Labels(scores, reading, threshold, resampled=resampled)
     groups = None if grouped is None else enough_groups(grouped)
     units = sums if grouped is None or groups is None else grouped.sums

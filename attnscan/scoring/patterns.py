@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from attnscan.errors import OptionError, nearest, out_of_memory
+from attnscan.results.columns import reserved_names
 from attnscan.results.label_rules import Scored
 from attnscan.text import hashed
 
@@ -341,19 +342,6 @@ CAUSAL_PATTERNS = (
 """Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
 SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 
-_COLUMNS = (
-    "mixed",
-    "model",
-    "layer",
-    "head",
-    "label",
-    "entropy",
-    "output",
-    "pattern",
-    "score",
-    "input",
-)
-
 PatternLike = Pattern | TargetFunction | str
 """A pattern, a function of one's own that gives its target, or the name or letter of one of ours."""
 
@@ -385,15 +373,23 @@ def chosen(
     if not result:
         raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
     names = [pattern.id for pattern in result]
-    for name in names:
-        if names.count(name) > 1 or name in _COLUMNS:
-            also = (
-                "two patterns are"
-                if names.count(name) > 1
-                else "a pattern and a column of tables are"
-            )
-            raise OptionError(f"{also} called '{name}'", "give each a name of its own")
+    for pattern in result:
+        if names.count(pattern.id) > 1:
+            _refuse(f"two patterns are called '{pattern.id}'")
+        if pattern not in (*ours, *SHIPPED):
+            _check_is_free(pattern.id)
     return tuple(result)
+
+
+def _check_is_free(name: str) -> None:
+    """Raises: OptionError if a column of tables, a class of keys or a habit has a name."""
+    for reserved, thing in reserved_names().items():
+        if name.casefold() == reserved.casefold():
+            _refuse(f"a pattern and {thing} are called '{name}'")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise OptionError(message, "give each a name of its own")
 
 
 def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
@@ -432,7 +428,7 @@ def with_own(
     patterns = dict.fromkeys(
         pattern for item in resolved for pattern in chosen([item], (*ours, *extra))
     )
-    available = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)])
+    available = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)], ours)
     return [pattern.id for pattern in patterns], available
 
 

@@ -158,7 +158,7 @@ def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -
     assert_allclose(
         scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6
     )
-    assert_allclose(scores.entropy, without.entropy, atol=1e-6)
+    assert_allclose(scores.means["entropy"], without.means["entropy"], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from support.reference_scores import Written
 
 from attnscan.inputs.batch import collate
 from attnscan.inputs.vocabulary import WholeWords
-from attnscan.results.scores import CLASSES, N_CLASS_SUMS
+from attnscan.results.habits import CLASSES, N_CLASS_SUMS
 from attnscan.scoring.blocks import SumsByName
 from attnscan.scoring.class_scorer import ClassScorer, class_of_cells
 from attnscan.scoring.units import Units

@@ -8,16 +8,9 @@ from support.small_results import SCORED
 from truth_of_labels import Means, Unit, add_up
 
 from attnscan.inputs.sentence import Pair
+from attnscan.results.habits import CLASSES, HABITS, N_CLASS_SUMS, SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.results.label_rules import Scored
-from attnscan.results.scores import (
-    CLASSES,
-    HABITS,
-    N_CLASS_SUMS,
-    RESAMPLINGS,
-    SPECIAL_CLASSES,
-    WORD_CLASSES,
-    Labels,
-)
+from attnscan.results.scores import RESAMPLINGS, Labels
 from attnscan.results.signature import DEFAULT_VIEW, AttentionView
 from attnscan.scoring import labels as module
 from attnscan.scoring.blocks import (

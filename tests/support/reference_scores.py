@@ -99,7 +99,7 @@ def check_head(
 
     `even` are the weights of even attention, where these are not even. Raises: AssertionError.
     """
-    assert_allclose(table.entropy[head.place], entropy(inputs, weights), atol=1e-5)
+    assert_allclose(table.means["entropy"][head.place], entropy(inputs, weights), atol=1e-5)
     for words_only in (False, True):
         scored = table.table(words_only)
         expected = of_pairs(inputs, weights, words_only=words_only, visible=visible)

@@ -66,7 +66,7 @@ def equal_scores(scored: tuple[Scored, ...], table: ScoreTable) -> Scores:
         scored=scored,
         every_key=table,
         words_only=table,
-        entropy=np.ones(shape),
+        means={"entropy": np.ones(shape)},
         grid=Grid(shape),
     )
 

@@ -11,9 +11,9 @@ from support.small_results import SIGNATURE, ranking_of
 
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
+from attnscan.results.habits import HABITS
 from attnscan.results.heads import HeadScores
 from attnscan.results.label_rules import Scored
-from attnscan.results.scores import HABITS
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.behaviour import why_unscored
 from attnscan.views.notebook import heads_html

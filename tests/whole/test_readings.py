@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import StateError
-from attnscan.results.scores import WORD_CLASSES
+from attnscan.results.habits import WORD_CLASSES
 from attnscan.results.signature import AttentionView
 
 INPUTS = [
@@ -133,7 +133,7 @@ def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None
     found = attnscan.classify("the cat sat .", model=str(resting), predictive="off")
     carried = found.with_reading("carried")
     assert (carried.scores.every_key.n[0, 1] == 0).all() and carried.label[0, 1] == ""
-    assert np.isnan(carried.scores.entropy[0, 1]) and found.output[0].tolist() == [1, 0]
+    assert np.isnan(carried.scores.means["entropy"][0, 1]) and found.output[0].tolist() == [1, 0]
     assert (found.kept_attention().carried.weights[0, 1] == 0).all()
     for command in (("classify", "--csv"), ("show", "0-1")):
         shown = run(*command, "the cat sat .", "--model", str(resting), "--by=carried").stdout

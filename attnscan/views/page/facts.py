@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 
 from attnscan.results.attention import PADDING, Attention
+from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS, PAGE_COLUMNS
 from attnscan.results.files import render
 from attnscan.results.grid import Head
+from attnscan.results.habits import HABITS
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
-from attnscan.results.scores import HABITS, best_first
+from attnscan.results.scores import best_first
 from attnscan.results.signature import IN_MEMORY, Signature
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
@@ -101,6 +103,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
     return {
         "title": plain(signature.title),
         "subtitle": signature.counts,
+        "columns": _facts_of_columns(),
         "device": plain(f"{signature.device} {signature.dtype}"),
         "key": grid.kind.word,
         "attention": grid.kind.word,
@@ -118,6 +121,20 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         "card": _card_command(signature),
         "tokens": [],
     }
+
+
+def _facts_of_columns() -> dict[str, dict[str, Any]]:
+    """How the page shows the columns of its table that are not patterns' scores."""
+    columns = {}
+    for column in (*HEAD_COLUMNS, *MEAN_COLUMNS, *PAGE_COLUMNS):
+        columns[column.name] = {
+            "heading": column.heading or column.name,
+            "isText": column.is_text,
+            "decimals": column.decimals,
+            "unit": column.unit,
+            "isSaved": column not in PAGE_COLUMNS,
+        }
+    return columns
 
 
 def _kind(name: str, counts: str, why_none: str = "") -> dict[str, str]:
@@ -179,8 +196,10 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
     patterns = result.scores.patterns
     cells = labels.columns(result.pattern or patterns)
     frame = pd.DataFrame({"model": result.signature.model, **cells})
-    if result.output is not None:
-        frame["output"] = result.output.ravel()
+    for column in PAGE_COLUMNS:
+        values = column.values(result)
+        if values is not None:
+            frame[column.name] = values.ravel()
     for p, pattern in enumerate(() if result.is_one_input else patterns):
         for end, bound in zip(("low", "high"), table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()

@@ -81,7 +81,7 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
     entries = [
         named(pattern).append(f" {score:.2f}") for pattern, score in scores if not np.isnan(score)
     ]
-    entropy = number(labels.scores.entropy[head.place])
+    entropy = number(labels.scores.means["entropy"][head.place])
     spread = f"entropy {entropy} nats" if entropy else "carries nothing"
     yield from flowed([*entries, Text(spread, style="dim")], width)
 

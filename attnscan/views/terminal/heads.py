@@ -12,10 +12,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS, TableColumn
 from attnscan.results.grid import AttentionKind, Head
+from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.label_rules import THRESHOLD
-from attnscan.results.scores import SPECIAL_CLASSES, HeadKind, Labels
+from attnscan.results.scores import HeadKind, Labels
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import (
     attention_phrase,
@@ -298,9 +300,9 @@ def all_heads_view(
         if reason:
             blocks += wrapped(f"{', '.join(names)}: {reason}", width)
     if listed:
-        legend = ["share: of what it does among words"]
+        legend = [f"{column.title}: {column.about}" for column in _on_screen(HEAD_COLUMNS)]
         legend += [f"{letter(pattern)} {plain(pattern)}" for pattern in patterns]
-        legend.append("nats: entropy of a row")
+        legend += [f"{column.title}: {column.about}" for column in _on_screen(MEAN_COLUMNS)]
         if result.labels.unsure.any():
             legend.append("? not sure")
         blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)]
@@ -319,21 +321,37 @@ def _heads_table(
         Column("head"),
         Column("label", drop=1),
         Column("among words", drop=3),
-        Column("share", ">.2f", 2),
+        *_number_columns(HEAD_COLUMNS),
         *(Column(letter(pattern), ">.2f") for pattern in patterns),
-        Column("nats", ">.2f", 4),
+        *_number_columns(MEAN_COLUMNS),
     ]
+    before = [column.values(labels) for column in _on_screen(HEAD_COLUMNS)]
+    behind = [column.values(labels) for column in _on_screen(MEAN_COLUMNS)]
     places = [result.scores.place_of(pattern) for pattern in patterns]
-    rows = []
+    rows: list[list[Any]] = []
     for head in heads:
         label = _plain_label(labels.label[head.place])
         if labels.unsure[head.place]:
             label.append("?")
         among_words = _plain_label(labels.among_words[head.place])
         scores = result.table.score[head.place][places]
-        numbers = [labels.share[head.place], *scores, result.scores.entropy[head.place]]
-        rows.append([head.name, label, among_words, *numbers])
+        row = [head.name, label, among_words]
+        row += [values[head.place] for values in before]
+        row += [*scores, *(values[head.place] for values in behind)]
+        rows.append(row)
     return table_of(columns, rows, width, apart=1, header="bold")
+
+
+def _on_screen(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """Those that stand on the screen of all heads."""
+    return [column for column in columns if column.title]
+
+
+def _number_columns(columns: Sequence[TableColumn]) -> list[Column]:
+    """How columns of numbers read on the screen of all heads."""
+    return [
+        Column(column.title, f">.{column.decimals}f", column.drop) for column in _on_screen(columns)
+    ]
 
 
 def _plain_label(name: str) -> Text:

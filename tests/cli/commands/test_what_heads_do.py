@@ -18,7 +18,7 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.inputs.read import shipped_pairs
 from attnscan.results.files import Format, render
-from attnscan.results.scores import SPECIAL_CLASSES, WORD_CLASSES
+from attnscan.results.habits import SPECIAL_CLASSES, WORD_CLASSES
 from attnscan.scoring.patterns import PATTERNS
 
 IDS = [pattern.id for pattern in PATTERNS]

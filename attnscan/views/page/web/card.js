@@ -71,14 +71,17 @@ function Scores({ head }) {
   </table>`;
 }
 
-/** What a head does in the other readings, its entropy, and how much it puts out, where that is known. */
+/** What a head does in the other readings, its means with a unit, and how much it puts out, where that is known. */
 function otherReadings(head) {
   const others = Object.keys(facts.titles).filter((by) => by !== reading()).map((by) => {
     const title = facts.titles[by].replace("what each head does, ", "");
     return `${title}: ${kindOf(head, by).words}${isUnsure(head, by) ? "?" : ""}`;
   });
-  const [entropy, output] = ["entropy", "output"].map((name) => cellOf(head, name));
-  if (entropy) others.push(`entropy ${Number(entropy).toFixed(2)} nats`);
+  for (const [name, { unit, decimals }] of Object.entries(facts.columns)) {
+    const text = unit && cellOf(head, name);
+    if (text) others.push(`${name} ${Number(text).toFixed(decimals)} ${unit}`);
+  }
+  const output = cellOf(head, "output");
   if (output) others.push(`writes ${(Number(output) * headsPerLayer).toFixed(1)} times its share of the layer`);
   return others.join("; ");
 }

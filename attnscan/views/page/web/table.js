@@ -8,8 +8,8 @@ import { Select } from "./controls.js";
 import { aboveChance, cellOf, isOf, isUnsure, kindsShown } from "./reading.js";
 import { openHead } from "./heads.js";
 
-const TEXTS = ["head", "label", "among_words"];
-const HEADINGS = { "label_stays": "label stays", "among_words": "among words", "average": "average head" };
+/** Whether a column holds names; the others hold numbers. */
+const isText = (name) => name === "head" || Boolean(facts.columns[name]?.isText);
 
 /** The heads that are shown, in the order that they are shown in. */
 function rowsShown() {
@@ -18,15 +18,15 @@ function rowsShown() {
   const way = state.sort[0] === "+" ? 1 : -1;
   const name = state.sort.slice(1);
   if (name === "head") return rows.sort((a, b) => way * (a.index - b.index));
-  const value = (head) => (TEXTS.includes(name) ? cellOf(head, name) : Number(cellOf(head, name)));
-  const isEmpty = (head) => cellOf(head, name) === "" && !TEXTS.includes(name);
+  const value = (head) => (isText(name) ? cellOf(head, name) : Number(cellOf(head, name)));
+  const isEmpty = (head) => cellOf(head, name) === "" && !isText(name);
   const compare = (a, b) => way * (Number(value(a) > value(b)) - Number(value(a) < value(b)));
   return rows.sort((a, b) => Number(isEmpty(a)) - Number(isEmpty(b)) || compare(a, b) || a.index - b.index);
 }
 
 /** First by falling numbers or rising names, then the other way round, then as it was. */
 function sortBy(name) {
-  const [first, then] = TEXTS.includes(name) ? ["+", "-"] : ["-", "+"];
+  const [first, then] = isText(name) ? ["+", "-"] : ["-", "+"];
   change({ sort: { [first + name]: then + name, [then + name]: "" }[state.sort] ?? first + name });
 }
 
@@ -37,13 +37,13 @@ export function tableView() {
   const kinds = [["", "all heads"], ...kindsShown().map(({ id, words }) => [id, words])];
   const heading = (name) => {
     const order = { [`+${name}`]: "ascending", [`-${name}`]: "descending" }[state.sort] ?? "none";
-    return html`<th scope="col" class=${TEXTS.includes(name) ? "" : "number"} aria-sort=${order}>
-      <button type="button" value=${name} onClick=${() => sortBy(name)}>${HEADINGS[name] ?? name}</button></th>`;
+    return html`<th scope="col" class=${isText(name) ? "" : "number"} aria-sort=${order}>
+      <button type="button" value=${name} onClick=${() => sortBy(name)}>${facts.columns[name]?.heading ?? name}</button></th>`;
   };
   const line = (head) => html`<tr key=${head.name}>
     <th scope="row"><button type="button" value=${head.name} title="Look at head ${head.name}"
       onClick=${(event) => openHead(head.name, event)}>${head.name}</button></th>
-    ${columnsShown().slice(1).map((name) => (TEXTS.includes(name) ? labelCell(head, name) : numberCell(head, name)))}
+    ${columnsShown().slice(1).map((name) => (isText(name) ? labelCell(head, name) : numberCell(head, name)))}
   </tr>`;
   return html`
     <div class="toolbar">
@@ -73,12 +73,12 @@ function numberCell(head, name) {
   const isFraction = text.includes(".");
   const tint = kind && { "--color": kind.color, "--share": aboveChance(head, kind) };
   return html`<td class=${kind ? "number score" : "number"} title=${isFraction ? text : null} style=${tint}>
-    ${isFraction ? Number(text).toFixed(2) : text}</td>`;
+    ${isFraction ? Number(text).toFixed(facts.columns[name]?.decimals ?? 2) : text}</td>`;
 }
 
 /** Save the heads that are shown, with the columns of the page's reading: of one input, those of `classify --csv`. */
 function saveTable() {
-  const columns = Object.keys(column).filter((name) => name !== "output"); // which pages alone tell
+  const columns = Object.keys(column).filter((name) => facts.columns[name]?.isSaved ?? true);
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const lines = [columns, ...rowsShown().map((head) => columns.map((name) => cellOf(head, name)))];
   saveAs("heads.csv", lines.map((line) => `${line.map(quoted).join(",")}\n`).join(""), "text/csv");
