@@ -1,6 +1,6 @@
-"""The columns of the tables of heads, declared once: what each is, and where it is shown. No numpy.
+"""The columns of tables of heads, each declared once: what it is and where it is shown. No numpy.
 
-`to_frame`, files, screens, the page and the names that own patterns may not have are read from here.
+`to_frame`, files, screens, the page and the names that own patterns may not have read them here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TableColumn:
     name: str  # in tables and files, in Python, and on the page
     about: str  # what it is, in a few words
     values: Callable[[Any], Any]
-    """Where it comes from: takes `Labels`, of a ranking a `ScoreTable`, of the page `HeadScores`."""
+    """Where it comes from: `Labels`, of a ranking a `ScoreTable`, of the page `HeadScores`."""
     is_text: bool = False
     decimals: int = 2  # on screens and on the page; files have six
     title: str = ""  # on the screen of all heads; empty if it is not there

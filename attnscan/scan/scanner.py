@@ -202,8 +202,8 @@ class Scanner:
         """Run one batch and score every head on it, on `predictive` given each input's help.
 
         Returns each pair's sums; those of labels, too, if options say `labelled`. `observers` see
-        the attention as well. With `only`, these patterns alone are scored, and `entropy` and
-        `rows`, which another run has summed, are 0.
+        the attention as well. With `only`, these patterns alone are scored, and what
+        another run has summed over `rows` is 0.
         """
         self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)

@@ -11,6 +11,7 @@ from torch import Tensor
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import not_finite
 from attnscan.results.attention import MIN_ON_WORDS
+from attnscan.results.columns import MEAN_COLUMNS
 from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
@@ -147,7 +148,7 @@ class PatternScorer:
         """Each pair's own sums, once every block has come: by `KEY_SETS` those of `PAIR_SUMS`.
 
         Beside them `every_key.pairs` and `words_only.pairs`: 1 where a pair has an eligible query;
-        and how much `entropy` all words' `rows` have, in nats.
+        and the sums of `MEAN_COLUMNS` over all words' `rows`.
 
         Shape: [pair, layer, head, pattern], the last two [pair, layer, head, 1].
         Raises: CaptureError if the model's attention is not finite.
@@ -155,7 +156,7 @@ class PatternScorer:
         sums = self.word_sums()
         if self._targets.by_query:
             sums = {name: values.sum(0, keepdims=True) for name, values in sums.items()}
-        is_finite = np.isfinite(sums["entropy"])
+        is_finite = np.isfinite(sums["entropy"])  # which every weight is part of
         if not is_finite.all():
             layer = int(np.argwhere(~is_finite)[:, 1].min())
             raise not_finite("the attention weights", f" from layer {layer} on")
@@ -170,7 +171,8 @@ class PatternScorer:
         """
         measured = self._sums.arrays()
         patterns = len(self._targets.patterns)
-        sums = {"entropy": measured["entropy"], "rows": measured["every_key.by_query"][..., -1:]}
+        sums = {column.name: measured[column.name] for column in MEAN_COLUMNS}
+        sums["rows"] = measured["every_key.by_query"][..., -1:]
         for key_set in KEY_SETS:
             columns = self._with_spreads(measured, key_set)
             counts = measured[f"{key_set}.by_query"]

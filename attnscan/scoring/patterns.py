@@ -382,7 +382,9 @@ def chosen(
 
 
 def _check_is_free(name: str) -> None:
-    """Raises: OptionError if a column of tables, a class of keys or a habit has a name."""
+    """Raises: OptionError if a pattern of ours, a column, a class of keys or a habit has a name."""
+    if name in [pattern.id for pattern in SHIPPED]:
+        _refuse(f"two patterns are called '{name}'")
     for reserved, thing in reserved_names().items():
         if name.casefold() == reserved.casefold():
             _refuse(f"a pattern and {thing} are called '{name}'")

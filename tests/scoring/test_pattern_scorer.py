@@ -18,7 +18,7 @@ from attnscan.inputs.sentence import Unit
 from attnscan.results.scores import Scores
 from attnscan.scoring.labels import scores_of
 from attnscan.scoring.pattern_scorer import PatternScorer
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.units import Targets
 
 LAYERS, HEADS = 2, 3
@@ -179,6 +179,18 @@ def test_a_word_counts_if_one_of_its_pieces_carries_something(
     scorer = _scored([text], [weights[None, None]], unit="word", norms=[torch.ones(1, 1, 6)])
     table = _scores(scorer).every_key
     assert table.n[0, 0, 1] == n and table.score[0, 0, 1] == pytest.approx(score)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
+def test_a_pattern_alone_scores_as_beside_the_others(pattern: Pattern) -> None:
+    text = "[CLS] the cat sat [SEP] a cat [SEP]"
+    weights = _weights(text, 0)
+    batch = collate([input_of(text, "token")])
+    scorer = PatternScorer(Targets(batch, [pattern]))
+    attend(scorer, [weights])
+    alone = scores_of(scorer.sums(), [pattern.scored]).every_key.score[..., 0]
+    beside = _scores(_scored([text], [weights])).every_key.score[..., PATTERNS.index(pattern)]
+    assert_allclose(alone, beside, atol=1e-9)
 
 
 def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None:
