@@ -17,6 +17,8 @@ from attnscan.inputs.sentence import NO_WORD, PADDING, SPECIAL, EncodedInput, Ta
 from attnscan.inputs.spelling import bare
 from attnscan.inputs.vocabulary import Units, WholeWords
 
+_ALIGNMENT = 16
+"""Bytes at which numbers of any format may begin."""
 Relation = Callable[[Sequence[Units]], Tensor]
 """Says which units of some inputs are related. Shape: [input, unit, unit], bool, symmetric."""
 
@@ -205,8 +207,31 @@ class EncodedBatch:
         return changed
 
     def to(self, device: torch.device) -> EncodedBatch:
-        """The batch on another device."""
-        return replace(self, **self._map_tensors(lambda values: values.to(device)))
+        """The batch on another device; what is on the CPU is copied in one piece."""
+        if device.type == "cpu":
+            return replace(self, **self._map_tensors(lambda values: values.to(device)))
+        values_of_fields = [getattr(self, member.name) for member in fields(self)]
+        tensors = [value for value in values_of_fields if isinstance(value, Tensor)]
+        tensors += self.model_inputs.values()
+        local = [values for values in tensors if values.device.type == "cpu"]
+        copies = _copy_together(local, device)
+        by_id = {id(values): copy for values, copy in zip(local, copies, strict=True)}
+        return replace(self, **self._map_tensors(lambda values: by_id.get(id(values), values)))
+
+
+def _copy_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Copies of some tensors of a CPU on another device, for which the host waits once."""
+    parts = []
+    for values in tensors:
+        content = values.contiguous().reshape(-1).view(torch.uint8)
+        parts.append(pad(content, (0, -len(content) % _ALIGNMENT)))
+    moved = torch.cat(parts).to(device)
+    lengths = [len(part) for part in parts]
+    copies = []
+    for values, part in zip(tensors, torch.split(moved, lengths), strict=True):
+        content = part[: values.numel() * values.itemsize]
+        copies.append(content.view(values.dtype).reshape(values.shape))
+    return copies
 
 
 def collate(

@@ -7,11 +7,13 @@ from attnscan.model.sources import Device
 
 _BATCH_TOKENS = {"cpu": 1024, "mps": 4096, "cuda": 32_768}
 """What stays in a CPU's last cache beside the weights, or keeps another device busy."""
+_DEFAULT_BATCH_TOKENS = 4096
+"""On a device of another kind (xpu, hpu, ...), where a program may hold a model."""
 
 
 def batch_tokens(device: torch.device) -> int:
     """How many tokens a batch has where the device runs fastest."""
-    return _BATCH_TOKENS[device.type]
+    return _BATCH_TOKENS.get(device.type, _DEFAULT_BATCH_TOKENS)
 
 
 def choose_device(name: Device) -> torch.device:

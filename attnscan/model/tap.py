@@ -60,6 +60,9 @@ class AttentionTap:
     def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
         self.model = model
         self.kind = kind
+        self.sees_as_before: dict[tuple[int, int, int], bool] = {}
+        """Of a watched model, by a layer, queries and keys, whether it sees what the layer before
+        sees."""
 
     @cached_property
     def calls(self) -> ModelCalls:
@@ -182,7 +185,7 @@ class _Mask:
     visible: Tensor
     """Which keys it leaves visible, as in an `AttentionBlock`."""
     adds_nothing: list[bool]
-    """Of each input, whether it adds nothing to it."""
+    """Of each input, whether it is known to add nothing to it."""
     source: Tensor | None
     """The model's own mask: kept alive, so that no other gets its id."""
 
@@ -214,9 +217,9 @@ class _Operands:
         """
         query = self.query[inputs, heads, :rows]
         key = self.key[inputs, heads, :columns]
-        # On a CPU logits are products in float32 even of half precision: what has to be copied for
-        # them is small.
-        if self.on_cpu and query.dtype.itemsize < torch.float32.itemsize:
+        # Logits are products in float32 even of half precision, so that every device gives the
+        # same scores: what has to be copied for them is small.
+        if query.dtype.itemsize < torch.float32.itemsize:
             query = query.float()
             key = key.float()
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
@@ -376,14 +379,19 @@ class _Run:
                 added = torch.zeros(mask.shape, device=mask.device)
                 added = added.masked_fill_(~mask, _MIN_LOGIT)
             visible = (added > _HIDDEN).any(1).expand(shape)
-            # As a rule it is ready, and large
-            if added.dtype != torch.float32 or added.amin() < _MIN_LOGIT:
+            # To look at its numbers, the host would wait for another device. On a CPU it is ready
+            # as a rule, and large.
+            on_cpu = device.type == "cpu"
+            is_ready = on_cpu and added.dtype == torch.float32 and added.amin() >= _MIN_LOGIT
+            if not is_ready:
                 added = added.float().clip(_MIN_LOGIT)
             added = added.expand(batch, -1, queries, -1)
-            adds_nothing = [
-                not added[number, :, :rows, :columns].any()
-                for number, (rows, columns) in enumerate(self.sizes)
-            ]
+            adds_nothing = [False] * batch
+            if on_cpu:
+                adds_nothing = [
+                    not added[number, :, :rows, :columns].any()
+                    for number, (rows, columns) in enumerate(self.sizes)
+                ]
         if self.tap.kind is AttentionKind.CROSS:
             visible = expand_to_both_texts(visible, self.sizes)
         return _Mask(added=added, visible=visible, adds_nothing=adds_nothing, source=mask)
@@ -395,7 +403,7 @@ class _Run:
             raise unreadable(
                 self.tap.model, f"computes weights of shape {[rows, columns]} on a longer input"
             )
-        visible = self._visible_in_call(call)
+        visible = self._visible_in_call(layer, call)
         on_cpu = _is_on_cpu(call.weights)
         sizes = [(rows, columns)] * batch
         for inputs, heads, _ in _parts(sizes, heads_in_layer, on_cpu=on_cpu):
@@ -414,8 +422,12 @@ class _Run:
                 output=call.output[inputs, heads],
             )
 
-    def _visible_in_call(self, call: AttentionCall) -> Tensor:
-        """Which keys each query may see; the same object as in the layer before if it is equal."""
+    def _visible_in_call(self, layer: int, call: AttentionCall) -> Tensor:
+        """Which keys each query may see; the same object as in the layer before if it is equal.
+
+        What runs is not padded, so whether it is equal depends on the lengths alone: it is asked
+        once, for the host waits for the answer of another device.
+        """
         batch, _, rows, columns = call.weights.shape
         most_rows = max(size[0] for size in self.sizes)
         most_columns = max(size[1] for size in self.sizes)
@@ -425,7 +437,11 @@ class _Run:
         visible[inputs, :rows, :columns] = ~is_hidden.all(1)
         if self.tap.kind is AttentionKind.CROSS:
             visible = expand_to_both_texts(visible, self.sizes)
-        if self.visible is None or not torch.equal(self.visible, visible):
+        known = self.tap.sees_as_before
+        place = (layer, rows, columns)
+        if place not in known:
+            known[place] = self.visible is not None and torch.equal(self.visible, visible)
+        if self.visible is None or not known[place]:
             self.visible = visible
         return self.visible
 
@@ -478,6 +494,17 @@ def _select(values: Tensor, inputs: slice, heads: slice) -> Tensor:
     return values[inputs, heads]
 
 
+def _block_cache(*, on_cpu: bool) -> int:
+    """How many weights a block has at most, unless a single head of one input has more."""
+    return _BLOCK_CELLS if on_cpu else _DEVICE_BLOCK_CELLS
+
+
+def block_cells(tokens: int, heads: int, *, on_cpu: bool) -> int:
+    """How many weights the largest block of one input has."""
+    cells = tokens**2
+    return cells * max(1, min(heads, _block_cache(on_cpu=on_cpu) // cells))
+
+
 def _parts(
     sizes: list[tuple[int, int]], heads: int, *, on_cpu: bool
 ) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
@@ -485,7 +512,7 @@ def _parts(
 
     Beyond 1,024 tokens, a block is one head of one input. Yields inputs, heads, and their size.
     """
-    cache = _BLOCK_CELLS if on_cpu else _DEVICE_BLOCK_CELLS
+    cache = _block_cache(on_cpu=on_cpu)
     start = 0
     for size, alike in itertools.groupby(sizes):
         stop = start + len(list(alike))

@@ -25,6 +25,7 @@ from attnscan.model.predictive import MaskedQueries, within_budget
 from attnscan.model.threads import parallel_map
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
+from attnscan.scan.device_memory import BatchLimit, work_in_parts
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import ScanProgress, ScanState, Sums, half, sums_by_group
@@ -163,7 +164,8 @@ def process_batches(
     """Do some `work` on each batch of `read_batches`, on several at a time.
 
     Yields, in the order of the stream, each batch, its result (None if it is empty) and, at the
-    end of a window, what has been seen. The work may need `other_scanners`.
+    end of a window, what has been seen. A batch that a device's memory does not hold comes in
+    parts. The work may need `other_scanners`.
     """
     stream = read_batches(scanner, records, on_bad, seen)
     first = next(stream, None)
@@ -175,18 +177,25 @@ def process_batches(
     workers = min(reader.workers(most, longest) for reader in scanners)
     one_at_a_time = threading.Lock()
 
-    def work_on(item: tuple[Batch, ScanProgress | None]) -> Result | None:
+    limit = BatchLimit(scanner)
+
+    def work_on(
+        item: tuple[Batch, ScanProgress | None],
+    ) -> Sequence[tuple[Batch, Result | None]]:
         batch, _ = item
         if not batch:
-            return None
+            return [(batch, None)]
         is_long = is_too_long(len(batch[0].tokens), workers)
         with one_at_a_time if is_long else nullcontext():
-            return work(batch)
+            return list(work_in_parts(work, batch, limit))
 
     done = seen.read if seen is not None else 0
     with closing(parallel_map(workers, chain([first], stream), work_on)) as results:
-        for (batch, now), result in results:
-            yield batch, result, now
+        for (batch, now), parts in results:
+            *earlier, (last, last_result) = parts
+            for part, result in earlier:
+                yield part, result, None
+            yield last, last_result, now
             done = now.read if now is not None else done + len(batch)
             on_count(done)
 

@@ -19,7 +19,7 @@ from attnscan.model.loading import LoadedModel, load
 from attnscan.model.memory import check_memory
 from attnscan.model.predictive import MaskedQueries, help_between_words, measure_of
 from attnscan.model.sources import Source, choose, short
-from attnscan.model.tap import AttentionTap
+from attnscan.model.tap import AttentionTap, block_cells
 from attnscan.model.threads import most_workers
 from attnscan.model.writing import encode_translations, shift_right, write_target
 from attnscan.results.attention import Chosen
@@ -34,7 +34,7 @@ from attnscan.scoring.units import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
 """Given the places of some pairs and their own sums, as `PatternScorer.sums` names them."""
-_WATCHED_COPIES = 4  # of a layer's weights, that a model's own attention and scoring hold at once
+_COPIES_OF_WEIGHTS = 4  # of a layer's or block's, that attention and scoring hold at once
 _BYTES_PER_TOKEN = 150_000  # that a run over a long input takes on a CPU
 _SHORT = 1024  # tokens: no more can fill a memory
 
@@ -99,10 +99,18 @@ class Scanner:
             kept_heads = len(chosen.heads)
         cells = copies * kept_heads * rows * tokens
         if not self.tap.calls.uses_tap:
-            cells += _WATCHED_COPIES * heads * tokens**2
+            cells += _COPIES_OF_WEIGHTS * heads * tokens**2
         run = _BYTES_PER_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
         remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
         check_memory(run + 4 * cells, f"an input of {tokens:,} tokens", remedy)
+
+    def memory_of_input(self, tokens: int) -> int:
+        """About how many bytes a device's memory has to hold for one input, beside the model."""
+        _, heads = self.grid().shape
+        cells = heads * tokens**2
+        if self.tap.calls.uses_tap:
+            cells = block_cells(tokens, heads, on_cpu=False)
+        return _COPIES_OF_WEIGHTS * 4 * cells
 
     def encode(self, pair: Pair) -> EncodedInput:
         """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""
