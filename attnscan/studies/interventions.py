@@ -1,8 +1,9 @@
 """Changes what a model reads: the positions of words, and segment ids.
 
-Where words see each other both ways, positions are shuffled by giving the words in another order and putting their
-attention back in its place, so that all follows that tells a model of positions. In a causal model order decides what
-words see as well: there position ids are reordered, if that is seen to change all that the model knows of positions.
+Where words see each other both ways, positions are shuffled by giving the words in another order
+and putting their attention back in its place, so that all follows that tells a model of positions.
+In a causal model order decides what words see as well: there position ids are reordered, if that
+is seen to change all that the model knows of positions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +27,16 @@ from attnscan.scan.scanner import Scanner
 _SAME = 1e-5  # weights that differ by less are the same but for rounding
 _EVEN = 1e-4
 _TEXT = "the cat sat on the mat"
+_KEY_AXES = {"weights": 3, "logits": 3, "key": 2, "value": 2, "value_norms": 2}
+_QUERY_AXES = {"weights": 2, "logits": 2, "query": 2, "output": 2, "idle": 2}
+"""Along which axis of a block's tensors keys, or queries, stand."""
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}  # whether 0 and 1 are exchanged
 ModelInputs = dict[str, Tensor]
 Restore = Callable[[Consumer], Consumer]
 """Lets a consumer see every word at its own place again."""
 
 
-def as_it_comes(consume: Consumer) -> Consumer:
+def keep_order(consume: Consumer) -> Consumer:
     """Let a consumer see blocks as they are."""
     return consume
 
@@ -42,69 +46,84 @@ def move_words(
 ) -> tuple[ModelInputs, Restore]:
     """Give the word at place i of the text (of the source) the position of `order[i]`.
 
-    This gives words in another order, else position ids; and a function that lets a consumer of attention see the words
-    at their own places. Shape: `order` is [batch, token].
+    This gives words in another order, else position ids; and a function that lets a consumer of
+    attention see the words at their own places. Shape: `order` is [batch, token].
     """
     if not by_words:
-        return {**inputs, "position_ids": order}, as_it_comes
+        return {**inputs, "position_ids": order}, keep_order
     back = order.argsort(1)
     changed = {
-        n: values if n.startswith("decoder_") else values.gather(1, back)
-        for n, values in inputs.items()
+        name: values if name.startswith("decoder_") else values.gather(1, back)
+        for name, values in inputs.items()
     }
-    return changed, lambda consume: lambda block: consume(_put_back(block, order))
+
+    def restore(consume: Consumer) -> Consumer:
+        return lambda block: consume(_put_back(block, order))
+
+    return changed, restore
 
 
 def _put_back(block: AttentionBlock, order: Tensor) -> AttentionBlock:
-    """Put words back to their places; in cross attention those of the source, which are keys alone."""
+    """Put words back to their places; in cross attention those of the source, which are keys."""
     places = order[block.inputs, : block.weights.shape[-1]]
-    of_keys = {"weights": 3, "logits": 3, "key": 2, "value": 2, "value_norms": 2}
-    of_queries = {"weights": 2, "logits": 2, "query": 2, "output": 2, "idle": 2}
-    for axes in (of_keys,) if block.grid.kind is AttentionKind.CROSS else (of_keys, of_queries):
-        put_back: dict[str, Any] = {}
-        for name, axis in axes.items():
-            if (values := getattr(block, name)) is not None:
-                index = places.view(
-                    len(places), *(-1 if a == axis else 1 for a in range(1, values.ndim))
-                )
-                put_back[name] = values.take_along_dim(index, axis)
-        block = replace(block, **put_back)
-    return block
+    block = _take_along(block, places, _KEY_AXES)
+    if block.grid.kind is AttentionKind.CROSS:
+        return block
+    return _take_along(block, places, _QUERY_AXES)
+
+
+def _take_along(block: AttentionBlock, places: Tensor, axes: dict[str, int]) -> AttentionBlock:
+    """Reorder those tensors of a block that it has, each along its axis."""
+    reordered: dict[str, Any] = {}
+    for name, axis in axes.items():
+        values = getattr(block, name)
+        if values is None:
+            continue
+        shape = [1] * values.ndim
+        shape[0] = len(places)
+        shape[axis] = -1
+        reordered[name] = values.take_along_dim(places.view(shape), axis)
+    return replace(block, **reordered)
 
 
 def reads_by_words(scanner: Scanner) -> bool:
-    """Find out, by a run on a few words, whether positions are shuffled by words, else by position ids.
+    """Find out whether positions are shuffled by words, else by position ids.
 
-    Raises: ModelError if no change of positions is seen to change attention, or one does not reach all that tells it.
+    The model runs on a few words.
+    Raises: ModelError if no change of positions is seen to change attention, or one does not reach
+    all that tells it.
     """
-    kind, inputs = scanner.options.kind, scanner.probe(_TEXT)
+    inputs = scanner.probe(_TEXT)
     ids = inputs["input_ids"]
     in_order = torch.arange(ids.shape[1], device=ids.device)[None]
     backwards = torch.cat([in_order[:, :1], in_order[:, 1:-1].flip(1), in_order[:, -1:]], 1)
 
-    def attention(inputs: ModelInputs, restore: Restore = as_it_comes) -> list[AttentionBlock]:
+    def attention(inputs: ModelInputs, restore: Restore = keep_order) -> list[AttentionBlock]:
         blocks: list[AttentionBlock] = []
         scanner.tap.run(inputs, restore(blocks.append))
         return blocks
 
-    def same(order: Tensor) -> bool:
-        blocks = zip(plain, attention(*move_words(inputs, order, by_words=by_words)), strict=True)
-        return all(torch.allclose(a.weights, b.weights, rtol=0, atol=_SAME) for a, b in blocks)
+    def is_same_in(order: Tensor) -> bool:
+        moved = attention(*move_words(inputs, order, by_words=by_words))
+        return all(
+            torch.allclose(block.weights, moved_block.weights, rtol=0, atol=_SAME)
+            for block, moved_block in zip(plain, moved, strict=True)
+        )
 
     plain = attention(inputs)
-    by_words = kind is AttentionKind.CROSS
-    by_words |= any(bool(block.visible[:1, :, :].triu(1).any()) for block in plain)
+    sees_both_ways = any(bool(block.visible[:1, :, :].triu(1).any()) for block in plain)
+    by_words = sees_both_ways or scanner.options.kind is AttentionKind.CROSS
     if not by_words:
-        if kind is not AttentionKind.ONLY or "position_ids" not in named_arguments(
-            scanner.loaded.model
-        ):
+        takes_ids = "position_ids" in named_arguments(scanner.loaded.model)
+        if scanner.options.kind is not AttentionKind.ONLY or not takes_ids:
             raise ModelError("the model takes no position ids")
-        if not same(in_order):
+        if not is_same_in(in_order):
             raise ModelError("the model computes its own positions")
-        equal = {**inputs, "input_ids": ids[:, :1].expand_as(ids).contiguous()}
-        if not all(map(_is_even, attention({**equal, "position_ids": torch.zeros_like(in_order)}))):
+        equal_words = ids[:, :1].expand_as(ids).contiguous()
+        equal = {**inputs, "input_ids": equal_words, "position_ids": torch.zeros_like(in_order)}
+        if not all(_is_even(block) for block in attention(equal)):
             raise ModelError("the model knows positions by more than position ids")
-    if same(backwards):
+    if is_same_in(backwards):
         raise ModelError("attention stays the same wherever words stand")
     return by_words
 
@@ -112,46 +131,41 @@ def reads_by_words(scanner: Scanner) -> bool:
 def _is_even(block: AttentionBlock) -> bool:
     """Whether every query gives the same to all keys that it sees."""
     hidden = ~block.visible[:1, block.rows, block.columns][:, None]
-    most, least = (
-        block.weights.masked_fill(hidden, 0).amax(-1),
-        block.weights.masked_fill(hidden, 1).amin(-1),
-    )
+    most = block.weights.masked_fill(hidden, 0).amax(-1)
+    least = block.weights.masked_fill(hidden, 1).amin(-1)
     return float((most - least).max()) <= _EVEN
 
 
 def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
-    """An order of each input's places: its words (of the source) among themselves, everything else where it was.
+    """An order of each input's places: its words among themselves, everything else where it was.
 
-    It depends on the seed, the shuffle's number and the input's tokens alone. These seed as a list, since sums of
-    different seeds and numbers may be equal. Shape: [batch, width].
+    Of two texts, the words are the source's. The order depends on the seed, the shuffle's number
+    and the input's tokens alone. These seed as a list, since sums of different seeds and numbers
+    may be equal. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, encoded in zip(order, inputs, strict=True):
         words = np.flatnonzero(np.array(encoded.sentence[: encoded.source or None]) >= 0)
-        row[words] = np.random.default_rng(
-            [seed, number, *encoded.model_inputs["input_ids"]]
-        ).permutation(words)
+        rng = np.random.default_rng([seed, number, *encoded.model_inputs["input_ids"]])
+        row[words] = rng.permutation(words)
     return torch.from_numpy(order)
 
 
 def changed_runs(
     scanner: Scanner, batch: EncodedBatch, by_words: bool | None
 ) -> Iterator[tuple[str, Callable[[Consumer], None]]]:
-    """Each change that is possible, by its name in `CAUSES`, with what shows a consumer the attention under it."""
+    """Each change that is possible, by its name in `CAUSES`.
+
+    With it comes what shows a consumer the attention under that change.
+    """
     inputs = batch.model_inputs
     if by_words is not None:
+        width = inputs["input_ids"].shape[1]
         for number in range(SHUFFLES):
-            order = shuffle_words(
-                batch.inputs, inputs["input_ids"].shape[1], scanner.options.seed, number
-            )
-            yield (
-                SHUFFLED,
-                partial(
-                    _show,
-                    scanner,
-                    *move_words(inputs, order.to(batch.word.device), by_words=by_words),
-                ),
-            )
+            order = shuffle_words(batch.inputs, width, scanner.options.seed, number)
+            order = order.to(batch.word.device)
+            moved, restore = move_words(inputs, order, by_words=by_words)
+            yield SHUFFLED, partial(_show, scanner, moved, restore)
     if not why_no_segments(scanner.loaded.model, inputs):
         for name, swapped in SEGMENTS.items():
             yield name, partial(scanner.run, with_segments(inputs, swapped=swapped))
@@ -164,11 +178,9 @@ def _show(scanner: Scanner, inputs: ModelInputs, restore: Restore, consume: Cons
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
     """A model's inputs with all segment ids 0, or with 0 and 1 exchanged."""
     segments = inputs["token_type_ids"]
-    changed = (
-        torch.where(segments <= 1, 1 - segments, segments)
-        if swapped
-        else torch.zeros_like(segments)
-    )
+    changed = torch.zeros_like(segments)
+    if swapped:
+        changed = torch.where(segments <= 1, 1 - segments, segments)
     return {**inputs, "token_type_ids": changed}
 
 
@@ -177,17 +189,18 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str:
     if "token_type_ids" not in inputs or "token_type_ids" not in named_arguments(model):
         return "the model reads no segment ids"
     kinds = getattr(model.config, "type_vocab_size", 2)
-    return (
-        ""
-        if isinstance(kinds, int) and kinds >= 2
-        else "the model has one segment embedding for all"
-    )
+    if isinstance(kinds, int) and kinds >= 2:
+        return ""
+    return "the model has one segment embedding for all"
 
 
 def changeable(scanner: Scanner) -> tuple[bool | None, dict[str, str]]:
-    """Find out whether positions are shuffled by words, None if they cannot be; and why changes cannot be tried."""
-    fixed = why_no_segments(scanner.loaded.model, scanner.probe(_TEXT))
-    not_available = dict.fromkeys(SEGMENTS, fixed) if fixed else {}
+    """Find out whether positions are shuffled by words; None if they cannot be.
+
+    Returns also, by their names, why changes cannot be tried.
+    """
+    reason = why_no_segments(scanner.loaded.model, scanner.probe(_TEXT))
+    not_available = dict.fromkeys(SEGMENTS, reason) if reason else {}
     try:
         return reads_by_words(scanner), not_available
     except ModelError as error:

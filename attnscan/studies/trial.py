@@ -1,4 +1,7 @@
-"""One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off."""
+"""One input tried on a loaded model with something changed, and what the model says of it.
+
+Words may be hidden, positions shuffled, segments changed, heads switched off.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,15 +25,15 @@ from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import (
     ModelInputs,
     Restore,
-    as_it_comes,
     changeable,
+    keep_order,
     move_words,
     shuffle_words,
     with_segments,
 )
 
 _NOTHING = Change()
-_HEADS: dict[PredictionKind, TaskHead] = {
+_TASK_HEADS: dict[PredictionKind, TaskHead] = {
     "words": "masked-lm",
     "next-sentence": "next-sentence",
     "classes": "classifier",
@@ -41,9 +44,24 @@ _HEADS: dict[PredictionKind, TaskHead] = {
 class Trial:
     """One input tried."""
 
-    result: HeadScores  # with its attention kept
+    result: HeadScores
+    """With its attention kept."""
     predictions: tuple[Prediction, ...]
-    tokens: tuple[str, ...]  # of the input as it is, hidden ones by their own texts
+    tokens: tuple[str, ...]
+    """Of the input as it is, hidden ones by their own texts."""
+
+
+@dataclass(frozen=True)
+class _TriedInput:
+    """An input that is tried, and how it is changed."""
+
+    written: EncodedInput
+    """With nothing hidden."""
+    inputs: ModelInputs
+    """What the model reads of it, behind the mask token what is hidden."""
+    change: Change
+    order: Tensor
+    """Its places, words shuffled. Shape: [1, token]."""
 
 
 class Trials:
@@ -51,165 +69,193 @@ class Trials:
 
     def __init__(self, scanner: Scanner) -> None:
         """Raises: ModelError if the model cannot be read."""
-        self._scanner, loaded = scanner, scanner.loaded
-        self._ways: dict[
-            PredictionKind, tuple[Any, AttentionTap]
-        ] = {}  # what is run to say something, and its encoder's tap
-        # Of each field of a `Change`, why there can be none; empty where there can
+        self._scanner = scanner
+        self._speakers: dict[PredictionKind, tuple[Any, AttentionTap]] = {}
+        """What is run to say something, and its encoder's tap."""
+        self._by_words: bool | None = None
         self.available = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
-        if scanner.options.attention != "encoder":
+        """Of each field of a `Change`, why there can be none; empty where there can."""
+        attention = scanner.options.attention
+        if attention != "encoder":
             self.available = dict.fromkeys(
-                self.available, f"{scanner.options.attention} attention is read as it is"
+                self.available, f"{attention} attention is read as it is"
             )
             return
-        self._by_words, fixed = changeable(scanner.exact())
-        self.available |= {
-            "positions": fixed.get(SHUFFLED, ""),
-            "segments": fixed.get("segments_zeroed", ""),
-        }
-        if loaded.tokenizer.mask_token_id is None:
+        exact = scanner.exact()
+        self._by_words, not_available = changeable(exact)
+        self.available["positions"] = not_available.get(SHUFFLED, "")
+        self.available["segments"] = not_available.get("segments_zeroed", "")
+        if scanner.loaded.tokenizer.mask_token_id is None:
             self.available["hidden"] = "the model has no mask token"
         try:
-            scanner.exact().tap.output(scanner.probe(), partial(_switch_off, _NOTHING))
+            exact.tap.output(scanner.probe(), partial(_switch_off, _NOTHING))
         except CaptureError as error:
             self.available["off"] = error.what
-        for kind, name in _HEADS.items():
-            whole = task_head(loaded, name)
-            if not isinstance(whole, str):
-                self._ways[kind] = (
-                    whole,
-                    AttentionTap(loaded.model if kind == "words" else whole.base_model),
-                )
-        self._ways = self._ways or {"vectors": (loaded.model, AttentionTap(loaded.model))}
+        self._speakers = _find_speakers(scanner)
 
     def run(self, pair: Pair, change: Change = _NOTHING) -> Trial:
         """Try one input.
 
-        Raises: InputError, ModelError if it cannot be read or hidden; OptionError for a change that this model does not
-        allow; SelectionError for heads that it has not got.
+        Raises: InputError, ModelError if it cannot be read or hidden; OptionError for a change
+        that this model does not allow; SelectionError for heads that it has not got.
         """
-        scanner, tokenizer = self._scanner, self._scanner.loaded.tokenizer
-        for name, reason in self.available.items():
-            if getattr(change, name) != getattr(_NOTHING, name) and reason:
-                raise OptionError(f"{name} cannot be changed: {reason}", f"leave {name} as it is")
-        if change.off:
-            change = replace(change, off=tuple(scanner.grid().select(change.off)))
-        written = encoded = scanner.encode(pair)
+        scanner = self._scanner
+        change = self._check_change(change)
+        written = scanner.encode(pair)
         check_drawn(len(written.tokens), "give a shorter text")
         scanner.check_room(len(written.tokens), copies=2)
-        if change.hidden:
-            mask = tokenizer.mask_token_id
-            encoded = encoded.hiding(change.hidden, mask, *token_texts(tokenizer, [mask]))
-        order = shuffle_words([written], len(written.tokens), scanner.options.seed).to(
-            scanner.loaded.device
+        reading = InputReading(scanner, pair, self._hide(written, change), keep=True)
+        order = shuffle_words([written], len(written.tokens), scanner.options.seed)
+        tried = _TriedInput(
+            written=written,
+            inputs=reading.batch.model_inputs,
+            change=change,
+            order=order.to(scanner.loaded.device),
         )
-        reading = InputReading(scanner, pair, encoded, keep=True)
-        inputs, restore, _ = self._changed(reading.batch.model_inputs, change, order)
-        scanner.tap.run(
-            inputs, restore(reading.take), partial(_switch_off, change) if change.off else None
-        )
-        result, notes = reading.result(), change.notes(written.tokens, scanner.options.seed)
+        inputs, restore, _ = self._change_inputs(tried)
+        switch = partial(_switch_off, change) if change.off else None
+        scanner.tap.run(inputs, restore(reading.take), switch)
+        result = reading.result()
+        notes = change.notes(written.tokens, scanner.options.seed)
         if scanner.measure is not None and change.changes_model:
             notes += ("predictive words are those of the unchanged model",)
-        result = replace(result, notes=(*notes, *result.notes))
+        predictions = [self._predict(kind, tried) for kind in self._speakers]
         return Trial(
-            result,
-            tuple(
-                self._prediction(kind, written, reading.batch.model_inputs, change, order)
-                for kind in self._ways
-            ),
-            written.tokens,
+            result=replace(result, notes=(*notes, *result.notes)),
+            predictions=tuple(predictions),
+            tokens=written.tokens,
         )
 
-    def _changed(
-        self, inputs: ModelInputs, change: Change, order: Tensor
-    ) -> tuple[ModelInputs, Restore, Tensor]:
-        """Change what a model reads; return also what puts its attention back, and where each token stands."""
+    def _check_change(self, change: Change) -> Change:
+        """A change, with the heads of this model.
+
+        Raises: OptionError for a change that this model does not allow; SelectionError for heads
+        that it has not got.
+        """
+        for name, reason in self.available.items():
+            if reason and getattr(change, name) != getattr(_NOTHING, name):
+                raise OptionError(f"{name} cannot be changed: {reason}", f"leave {name} as it is")
+        if not change.off:
+            return change
+        return replace(change, off=tuple(self._scanner.grid().select(change.off)))
+
+    def _hide(self, written: EncodedInput, change: Change) -> EncodedInput:
+        """The input with tokens behind the mask token. Raises: InputError if they are not there."""
+        if not change.hidden:
+            return written
+        tokenizer = self._scanner.loaded.tokenizer
+        mask_id = tokenizer.mask_token_id
+        (mask,) = token_texts(tokenizer, [mask_id])
+        return written.hiding(change.hidden, mask_id, mask)
+
+    def _change_inputs(self, tried: _TriedInput) -> tuple[ModelInputs, Restore, Tensor]:
+        """Change what a model reads.
+
+        Returns also what puts its attention back, and where each token stands.
+        """
+        inputs = tried.inputs
+        change = tried.change
         if change.segments != "kept":
             inputs = with_segments(inputs, swapped=change.segments == "swapped")
-        in_place = torch.arange(order.shape[1], device=order.device)
+        in_place = torch.arange(tried.order.shape[1], device=tried.order.device)
         if change.positions == "kept" or self._by_words is None:
-            return inputs, as_it_comes, in_place
-        return *move_words(inputs, order, by_words=self._by_words), order[
-            0
-        ] if self._by_words else in_place
+            return inputs, keep_order, in_place
+        moved, restore = move_words(inputs, tried.order, by_words=self._by_words)
+        return moved, restore, tried.order[0] if self._by_words else in_place
 
-    def _prediction(
-        self,
-        kind: PredictionKind,
-        written: EncodedInput,
-        inputs: ModelInputs,
-        change: Change,
-        order: Tensor,
-    ) -> Prediction:
-        """Ask the intact model and the changed one; `written` is the input with nothing hidden."""
-        if kind == "words" and not change.hidden:
-            return Prediction(
-                kind, why_none="hide a word to see what the model puts there: click it"
-            )
-        if kind == "next-sentence" and 1 not in written.sentence:
-            return Prediction(
-                kind, why_none="give a second sentence to see whether it follows the first"
-            )
-        if kind == "vectors" and not change.changes_model:
-            return Prediction(
-                kind,
-                why_none="switch heads off, or change positions or segments, to see what moves",
-            )
-        before = self._answer(kind, inputs, Change(hidden=change.hidden), order)
-        after = self._answer(kind, inputs, change, order) if change.changes_model else before
+    def _predict(self, kind: PredictionKind, tried: _TriedInput) -> Prediction:
+        """Ask the intact model and the changed one."""
+        change = tried.change
+        why_none = _why_no_prediction(kind, tried)
+        if why_none:
+            return Prediction(kind, why_none=why_none)
+        before = self._answer(kind, replace(tried, change=Change(hidden=change.hidden)))
+        after = self._answer(kind, tried) if change.changes_model else before
         if kind == "vectors":
-            turned = (1 - torch.nn.functional.cosine_similarity(before, after, dim=-1)).clip(0)
-            return Prediction(
-                kind, turned=tuple(turned.masked_fill((before == after).all(-1), 0).tolist())
-            )
+            cosine = torch.nn.functional.cosine_similarity(before, after, dim=-1)
+            turned = (1 - cosine).clip(0)
+            turned = turned.masked_fill((before == after).all(-1), 0)  # but for rounding
+            return Prediction(kind, turned=tuple(turned.tolist()))
         if kind == "words":
-            ids = written.model_inputs["input_ids"]
-            words = [
-                HiddenToken(
-                    place,
-                    written.tokens[place],
-                    float(b[ids[place]]),
-                    float(a[ids[place]]),
-                    self._likeliest(b),
-                    self._likeliest(a),
-                )
-                for place, b, a in zip(change.hidden, before, after, strict=True)
-            ]
-            return Prediction(kind, words=tuple(words))
+            return Prediction(kind, words=self._hidden_tokens(tried, before, after))
         names = ["B follows A", "B does not follow A"]
         if kind == "classes":
-            labels = self._ways[kind][0].config.id2label
+            classifier, _ = self._speakers[kind]
+            labels = classifier.config.id2label
             names = [str(labels.get(number, number)) for number in range(len(after))]
-        return Prediction(
-            kind, classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True))
-        )
+        classes = zip(names, before.tolist(), after.tolist(), strict=True)
+        return Prediction(kind, classes=tuple(classes))
 
-    def _answer(
-        self, kind: PredictionKind, inputs: ModelInputs, change: Change, order: Tensor
-    ) -> Tensor:
+    def _hidden_tokens(
+        self, tried: _TriedInput, before: Tensor, after: Tensor
+    ) -> tuple[HiddenToken, ...]:
+        """What the model puts in place of each hidden token. Shape: [hidden token, vocabulary]."""
+        ids = tried.written.model_inputs["input_ids"]
+        hidden = []
+        for row, place in enumerate(tried.change.hidden):
+            truth = ids[place]
+            hidden.append(
+                HiddenToken(
+                    place=place,
+                    truth=tried.written.tokens[place],
+                    truth_before=float(before[row, truth]),
+                    truth_after=float(after[row, truth]),
+                    before=self._likeliest(before[row]),
+                    after=self._likeliest(after[row]),
+                )
+            )
+        return tuple(hidden)
+
+    def _answer(self, kind: PredictionKind, tried: _TriedInput) -> Tensor:
         """Probabilities [hidden token, vocabulary] or [class], or vectors [token, dimension]."""
-        (whole, tap), (inputs, _, places) = self._ways[kind], self._changed(inputs, change, order)
+        whole, tap = self._speakers[kind]
+        inputs, _, places = self._change_inputs(tried)
         if self.available["off"]:
             output = forward(whole, inputs)
         else:
             with tap:
-                output = tap.output(inputs, partial(_switch_off, change), whole)
-        at = {"vectors": places, "words": places[list(change.hidden)]}.get(kind, ...)
-        answer: Tensor = (
-            (output.last_hidden_state if kind == "vectors" else output.logits)[0, at].cpu().double()
-        )
-        answer = answer if kind == "vectors" else answer.softmax(-1)
+                output = tap.output(inputs, partial(_switch_off, tried.change), whole)
+        answer: Tensor
+        if kind == "vectors":
+            answer = output.last_hidden_state[0, places].cpu().double()
+        elif kind == "words":
+            hidden = places[list(tried.change.hidden)]
+            answer = output.logits[0, hidden].cpu().double().softmax(-1)
+        else:
+            answer = output.logits[0].cpu().double().softmax(-1)
         check_finite(answer, "the model's answers")
         return answer
 
     def _likeliest(self, probabilities: Tensor) -> tuple[tuple[str, float], ...]:
         top, ids = probabilities.topk(min(LIKELIEST, len(probabilities)))
-        return tuple(
-            zip(
-                token_texts(self._scanner.loaded.tokenizer, ids.tolist()), top.tolist(), strict=True
-            )
-        )
+        texts = token_texts(self._scanner.loaded.tokenizer, ids.tolist())
+        return tuple(zip(texts, top.tolist(), strict=True))
+
+
+def _find_speakers(scanner: Scanner) -> dict[PredictionKind, tuple[Any, AttentionTap]]:
+    """What says something of an input: the task heads of a checkpoint, else its vectors."""
+    model = scanner.loaded.model
+    speakers: dict[PredictionKind, tuple[Any, AttentionTap]] = {}
+    for kind, name in _TASK_HEADS.items():
+        whole = task_head(scanner.loaded, name)
+        if isinstance(whole, str):
+            continue
+        encoder = model if kind == "words" else whole.base_model
+        speakers[kind] = (whole, AttentionTap(encoder))
+    if not speakers:
+        speakers["vectors"] = (model, AttentionTap(model))
+    return speakers
+
+
+def _why_no_prediction(kind: PredictionKind, tried: _TriedInput) -> str:
+    """Why there is nothing to say, and what to do about it; empty where there is."""
+    if kind == "words" and not tried.change.hidden:
+        return "hide a word to see what the model puts there: click it"
+    if kind == "next-sentence" and 1 not in tried.written.sentence:
+        return "give a second sentence to see whether it follows the first"
+    if kind == "vectors" and not tried.change.changes_model:
+        return "switch heads off, or change positions or segments, to see what moves"
+    return ""
 
 
 def _switch_off(change: Change, layer: int, output: Tensor) -> None:

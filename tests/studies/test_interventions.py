@@ -25,7 +25,7 @@ from attnscan.scoring.blocks import PairSums, error, residuals
 from attnscan.studies.explanation import _numbers
 from attnscan.studies.interventions import (
     Restore,
-    as_it_comes,
+    keep_order,
     move_words,
     reads_by_words,
     shuffle_words,
@@ -44,7 +44,7 @@ def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
 
 
 def _weights(
-    tap: AttentionTap, inputs: dict[str, torch.Tensor], restore: Restore = as_it_comes
+    tap: AttentionTap, inputs: dict[str, torch.Tensor], restore: Restore = keep_order
 ) -> torch.Tensor:
     """Shape: [layer, head, query, key]."""
     found = Collected()
