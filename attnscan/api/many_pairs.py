@@ -54,11 +54,11 @@ from attnscan.results.grid import AttentionName, Heads
 from attnscan.results.heads import HeadScores, Profile
 from attnscan.scan.options import OnProgress, note, silent
 from attnscan.text import counted
-from attnscan.views.notebook import heads_html
 
 if TYPE_CHECKING:
     from attnscan.model.loading import LoadedModel
-    from attnscan.scan.scanner import OnPairs, Scanner
+    from attnscan.scan.pair_scan import PairObserver
+    from attnscan.scan.scanner import Scanner
     from attnscan.scan.state import ScanState
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
@@ -175,27 +175,27 @@ def rank_pairs(
             "--per-pair is of a run on one machine from its start",
             "leave out --state and --engine ray",
         )
-    from attnscan.scan.per_pair import PerPairWriter, pair_frame
+    from attnscan.scan.per_pair import PairRows, PerPairWriter
 
     with PerPairWriter(per_pair) as writer, call.open_model() as scanner:
         layers = scanner.grid().layers
-
-        def take(places: Any, sums: Any) -> None:
-            frame = pair_frame(places, sums, scanner.options, layers, ids=call.pairs.has_ids)
-            writer.write(frame)
-
-        result = rank_pairs_with(scanner, call, take=take)
+        rows = PairRows(writer, scanner.options, layers, ids=call.pairs.has_ids)
+        result = rank_pairs_with(scanner, call, observer=rows)
         writer.finish(result.signature, result.scores.patterns, scanner.grid())
         return result
 
 
 def rank_pairs_with(
-    scanner: Scanner, call: LibraryCall, state: Path | None = None, take: OnPairs | None = None
+    scanner: Scanner,
+    call: LibraryCall,
+    state: Path | None = None,
+    observer: PairObserver | None = None,
 ) -> HeadScores:
-    """Rank every head of an open model over all pairs; `take` receives the sums of each pair."""
+    """Rank every head of an open model over all pairs, while an observer looks on."""
     from attnscan.scan.pair_scan import finish_scan
 
-    result = finish_scan(scanner, run_scan(scanner, call.pairs, state, take), on_pairs=take)
+    scanned = run_scan(scanner, call.pairs, state, observer)
+    result = finish_scan(scanner, scanned, observer=observer)
     call.note(scanner, result.signature)
     if call.held is None:
         return replace(result, html=heads_html)
@@ -279,7 +279,7 @@ def run_scan(
     scanner: Scanner,
     pairs: PairsInput,
     path: Path | None = None,
-    take: OnPairs | None = None,
+    observer: PairObserver | None = None,
     *,
     doing: str = "scoring pairs",
     total: int | None = None,
@@ -312,7 +312,9 @@ def run_scan(
 
             state.reached = ray.scan(scanner, unseen, start, pairs.skips, **arguments)
         else:
-            state.reached = scan(scanner, unseen, start, pairs.skips, on_pairs=take, **arguments)
+            state.reached = scan(
+                scanner, unseen, start, pairs.skips, observer=observer, **arguments
+            )
     finally:
         state.save()
     return state.reached
@@ -463,7 +465,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
             "give a ScanState, as shard() returns it",
         )
     if not shard.lacks_predictive:
-        return replace(shard.ranking(), html=heads_html)
+        return shard.ranking()
     model = shard.options.model if model is None else model
     if model is None:
         raise OptionError(

@@ -9,10 +9,10 @@ by relation.
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
+from attnscan.model.attention_block import Consumer
 from attnscan.model.memory import is_too_long
 from attnscan.model.predictive import MaskedQueries, within_budget
 from attnscan.model.threads import parallel_map
@@ -27,9 +28,9 @@ from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
 from attnscan.scan.device_memory import BatchLimit, work_in_parts
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
-from attnscan.scan.scanner import OnPairs, Scanner
+from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, ScanState, Sums, half, sums_by_group
-from attnscan.scoring.blocks import PairSums, add_sums
+from attnscan.scoring.blocks import PairSums, SumsByName, add_sums
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
 
@@ -232,6 +233,21 @@ def sum_over_pairs(
     return total, seen
 
 
+class PairObserver(Protocol):
+    """Looks on while pairs are scored, for a file of every pair's scores or for a card."""
+
+    def consumers(self, inputs: Sequence[EncodedInput]) -> Sequence[Consumer]:
+        """What sees the attention of some inputs; none if their sums are enough."""
+
+    def measure(
+        self, inputs: Sequence[EncodedInput], consumers: Sequence[Consumer], sums: SumsByName
+    ) -> Any:
+        """What is kept of some inputs, in the thread that ran them; `sums` are each input's own."""
+
+    def take(self, measured: Any) -> None:
+        """Take what was measured, in the order of the stream."""
+
+
 def scan(
     scanner: Scanner,
     records: Iterable[Record],
@@ -239,31 +255,27 @@ def scan(
     on_bad: OnBad | None = None,
     *,
     on_count: OnCount | None = None,
-    on_pairs: OnPairs | None = None,
+    observer: PairObserver | None = None,
     keep: Callable[[ScanState], object] | None = None,
 ) -> ScanState:
     """Score every head on a stream of pairs, and return what was summed.
 
-    With a `start`, `records` begin where it ended. `on_pairs` is given each pair's own sums, and
-    `keep` the state after each window of batches.
-    Raises: InputError, which says where the pair stands, without `on_bad`.
+    With a `start`, `records` begin where it ended. `keep` is given the state after each window of
+    batches. Raises: InputError, which says where the pair stands, without `on_bad`.
     """
     state = start or ScanState(scanner.options)
     sums: Sums = {}
     if on_count is None:
         on_count = partial(scanner.tell, "scoring pairs")
-    work = partial(_sum_and_collect, scanner, collects=on_pairs is not None)
+    work = partial(sum_batch, scanner, observer=observer)
     results = process_batches(scanner, records, work, on_count, on_bad, seen=state.seen)
     with closing(results):
         for batch, result, seen in results:
             if not sums and not state.seen.read:
                 note_words(scanner, batch[:_NOTED])
             if result is not None:
-                batch_sums, collected = result
-                sums = add_sums(sums, batch_sums)
-                if on_pairs is not None:
-                    for places, pair_sums in collected:
-                        on_pairs(places, pair_sums)
+                sums = add_sums(sums, result.sums)
+                result.tell(observer)
             if seen is None:
                 continue
             all_sums = add_sums(state.sums, sums)
@@ -273,19 +285,6 @@ def scan(
             if keep is not None:
                 keep(state)
     return state
-
-
-def _sum_and_collect(
-    scanner: Scanner, batch: Batch, *, collects: bool
-) -> tuple[Sums, list[tuple[Any, Any]]]:
-    """The sums of a batch; and, if asked for, the places and sums of its pairs, part by part."""
-    collected: list[tuple[Any, Any]] = []
-
-    def collect(places: Any, pair_sums: Any) -> None:
-        collected.append((places, pair_sums))
-
-    sums = sum_batch(scanner, batch, on_pairs=collect if collects else None)
-    return sums, collected
 
 
 def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
@@ -301,7 +300,7 @@ def note_words(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
 
 
 def finish_scan(
-    scanner: Scanner, state: ScanState, doing: str = "", on_pairs: OnPairs | None = None
+    scanner: Scanner, state: ScanState, doing: str = "", observer: PairObserver | None = None
 ) -> HeadScores:
     """Measure `predictive` on the sample of a state, as `sum_predictive` does, and rank heads.
 
@@ -309,35 +308,51 @@ def finish_scan(
     """
     if not state.lacks_predictive:
         return state.ranking()
-    return state.ranking(sum_predictive(scanner, state.seen, doing, on_pairs))
+    return state.ranking(sum_predictive(scanner, state.seen, doing, observer))
+
+
+@dataclass(frozen=True)
+class BatchSums:
+    """The sums of a batch, and what an observer has measured of its parts."""
+
+    sums: Sums
+    measured: Sequence[Any] = ()
+
+    def tell(self, observer: PairObserver | None) -> None:
+        """Hand an observer what it has measured."""
+        if observer is not None:
+            for measured in self.measured:
+                observer.take(measured)
 
 
 def sum_batch(
     scanner: Scanner,
     inputs: Sequence[EncodedInput],
     word_dependencies: Sequence[WordDependencies] = (),
-    on_pairs: OnPairs | None = None,
+    observer: PairObserver | None = None,
     only: Sequence[str] | None = None,
-) -> Sums:
+) -> BatchSums:
     """The sums of some inputs, scored as `Scanner.score` does.
 
     If heads are ranked by one half of the pairs, each half is summed by itself. With the option
     `relations`, sentences are compared with their trees instead.
     """
     if scanner.options.relations is not None:
-        return sum_trees(scanner, inputs)
+        return BatchSums(sum_trees(scanner, inputs))
     sums: dict[str, PairSums] = {}
+    measured: list[Any] = []
     for name, part in _split(inputs, scanner.options).items():
         if not part:
             continue
-        pair_sums = scanner.score(part, word_dependencies, only=only)
+        consumers = [] if observer is None else observer.consumers(part)
+        input_sums = scanner.score(part, word_dependencies, consumers, only)
         if name == "scored":
-            sums |= sums_by_group(part, pair_sums)
+            sums |= sums_by_group(part, input_sums)
         else:
-            sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], pair_sums)
-        if on_pairs is not None:
-            on_pairs([encoded.place for encoded in part], pair_sums)
-    return sums
+            sums[name] = PairSums.of([encoded.known_pair.key for encoded in part], input_sums)
+        if observer is not None:
+            measured.append(observer.measure(part, consumers, input_sums))
+    return BatchSums(sums, measured)
 
 
 def _split(inputs: Sequence[EncodedInput], options: ScanOptions) -> dict[str, Batch]:
@@ -352,12 +367,11 @@ def _split(inputs: Sequence[EncodedInput], options: ScanOptions) -> dict[str, Ba
 
 
 def sum_predictive(
-    scanner: Scanner, seen: ScanProgress, doing: str = "", on_pairs: OnPairs | None = None
+    scanner: Scanner, seen: ScanProgress, doing: str = "", observer: PairObserver | None = None
 ) -> Sums:
     """The sums of `predictive` alone, on the sample of pairs that `seen` holds.
 
-    Tells how many hidden sequences are done, `doing` first; `on_pairs` is given each pair's own
-    sums.
+    Tells how many hidden sequences are done, `doing` first.
     """
     total: Sums = {}
     if scanner.measure is None:
@@ -368,8 +382,10 @@ def sum_predictive(
     doing = f"{doing}predictive words, {words:,} of {pairs}: hidden sequences"
     word_dependencies = scanner.answers(questions, doing)
     for question, dependencies in zip(questions, word_dependencies, strict=True):
-        sums = sum_batch(scanner, [question.encoded], [dependencies], on_pairs, ["predictive"])
-        total = add_sums(total, sums)
+        inputs = [question.encoded]
+        result = sum_batch(scanner, inputs, [dependencies], observer, only=["predictive"])
+        total = add_sums(total, result.sums)
+        result.tell(observer)
     if not questions:
         note(
             "predictive was not measured: asking about a pair takes longer than all else; "

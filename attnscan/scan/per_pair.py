@@ -21,7 +21,8 @@ from typing import Any, Self
 import numpy as np
 
 from attnscan.errors import OutputError, needs
-from attnscan.inputs.sentence import Place
+from attnscan.inputs.sentence import EncodedInput, Place
+from attnscan.model.attention_block import Consumer
 from attnscan.results.files import (
     check_suffix,
     check_writable,
@@ -35,7 +36,7 @@ from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
-from attnscan.scoring.blocks import KEY_SETS
+from attnscan.scoring.blocks import KEY_SETS, SumsByName
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KEY_SETS`
 _MEANS = {"score": "weight", "chance": "chance", "self": "itself"}  # columns, by their sums
@@ -141,3 +142,30 @@ class PerPairWriter:
             if self._writer is not None:
                 self._writer.close()
         self._temporary.unlink(missing_ok=True)
+
+
+class PairRows:
+    """Writes the rows of pairs as they are scored: an observer of a scan."""
+
+    def __init__(
+        self, writer: PerPairWriter, options: ScanOptions, layers: Sequence[int], *, ids: bool
+    ) -> None:
+        self._writer = writer
+        self._options = options
+        self._layers = layers
+        self._ids = ids
+
+    def consumers(self, _inputs: Sequence[EncodedInput]) -> Sequence[Consumer]:
+        """None: sums are enough."""
+        return ()
+
+    def measure(
+        self, inputs: Sequence[EncodedInput], _consumers: Sequence[Consumer], sums: SumsByName
+    ) -> pd.DataFrame:
+        """The rows of some pairs."""
+        places = [encoded.place for encoded in inputs]
+        return pair_frame(places, sums, self._options, self._layers, ids=self._ids)
+
+    def take(self, measured: pd.DataFrame) -> None:
+        """Write the rows of some pairs."""
+        self._writer.write(measured)

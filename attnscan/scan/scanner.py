@@ -1,6 +1,6 @@
 """A model made ready: tokenize, run under the tap, score every head, one batch at a time."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, Relation, collate
-from attnscan.inputs.sentence import EncodedInput, Pair, Place
+from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.architecture import no_encoder_decoder, writes_text
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
@@ -32,8 +32,6 @@ from attnscan.scan.options import OnProgress, ScanOptions, silent
 from attnscan.scoring.pair_sums import pair_sums
 from attnscan.scoring.units import Targets
 
-OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], object]
-"""Given the places of some pairs and their own sums, as `PatternScorer.sums` names them."""
 _COPIES_OF_WEIGHTS = 4  # of a layer's or block's, that attention and scoring hold at once
 _BYTES_PER_TOKEN = 150_000  # that a run over a long input takes on a CPU
 _SHORT = 1024  # tokens: no more can fill a memory

@@ -1,7 +1,8 @@
-"""One input and many pairs: sums that add whatever the batches, the order and the threads; memory that runs out."""
+"""One input and many pairs: sums add whatever the batches, order and threads; memory runs out."""
 
 import json
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from transformers import BertConfig, BertForMaskedLM
 import attnscan
 from attnscan.errors import InputError, MemoryFullError, ModelError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.model import memory
 from attnscan.model import threads as side_by_side
 from attnscan.model.threads import parallel_map
@@ -43,7 +44,7 @@ from attnscan.results.scores import best_first
 from attnscan.scan import pair_scan as reading
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.pair_scan import finish_scan, scan
+from attnscan.scan.pair_scan import finish_scan, read_batches, scan
 from attnscan.scan.scanner import open_scanner
 from attnscan.scan.state import ScanState, half
 from attnscan.scan.weights import classify_weights
@@ -56,7 +57,8 @@ OF_ALL_LENGTHS = [
     Pair("A single sentence, with the same word: word."),
     Pair(
         "Yes.",
-        "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream.",
+        "No, no, no, that is not what the old man had in mind "
+        "when he asked for strawberries and cream.",
     ),
     Pair("Unbelievably, the transformers transformed."),
 ]
@@ -110,19 +112,24 @@ def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: Sca
 
 
 def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptions) -> None:
-    """Each half's numbers are those of a scan of that half alone, in any order; a doubled pair is in one."""
+    """Each half's numbers are those of a scan of that half alone, in any order.
+
+    A doubled pair is in one half.
+    """
     pairs = [*PAIRS, *PAIRS[:4]]
-    halves = [[pair for pair in pairs if half(pair, options.seed) == which] for which in (0, 1)]
-    assert min(map(len, halves)) > 10
+    first = [pair for pair in pairs if half(pair, options.seed) == 0]
+    second = [pair for pair in pairs if half(pair, options.seed) == 1]
+    assert min(len(first), len(second)) > 10
     with open_scanner(replace(options, split=True)) as scanner:
         ranking = finish_scan(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
     assert ranking.ranked_by is not None
-    for scores, subset in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
+    for scores, subset in ((ranking.ranked_by, first), (ranking.scores, second)):
         with open_scanner(options) as scanner:
             alone = finish_scan(scanner, states_of(scanner, records_of(subset))[-1]).scores
         for name in ("score", "chance", "se", "n", "pairs"):
-            found, expected = (getattr(each.every_key, name) for each in (scores, alone))
-            assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
+            values = getattr(scores.every_key, name)
+            expected = getattr(alone.every_key, name)
+            assert_allclose(values, expected, rtol=1e-9, atol=1e-7, err_msg=name)
     p = ranking.scores.patterns.index("previous-word")
     assert (
         ranking.order("previous-word").tolist()
@@ -178,7 +185,8 @@ def test_what_memory_does_not_hold_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, fits: Any, too_much: Any, watched: bool
 ) -> None:
     with open_scanner(BUNDLED) as scanner:
-        grid, needs = scanner.grid(), 150_000 * 8000
+        grid = scanner.grid()
+        needs = 150_000 * 8000
         kept = 0 if fits[2] == 0 and not watched else 4 * 72 * 3000**2
         monkeypatch.setattr(memory, "free_memory", lambda: needs + kept)
         monkeypatch.setattr(scanner.tap, "calls", replace(scanner.tap.calls, uses_tap=not watched))
@@ -204,10 +212,11 @@ def _states(options: ScanOptions) -> tuple[list[ScanState], Any]:
 def test_a_scan_is_the_same_to_the_last_bit(
     toy: str, unit: Any, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
+    """Each worker's products are those of one thread, and sums add in the order of the pairs."""
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
     monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
-    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", pool := Mock(wraps=ThreadPoolExecutor))
+    pool = Mock(wraps=ThreadPoolExecutor)
+    monkeypatch.setattr(side_by_side, "ThreadPoolExecutor", pool)
     options = ScanOptions(
         model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit
     )
@@ -229,18 +238,29 @@ def test_as_many_items_are_worked_on_at_once_as_there_are_threads() -> None:
 
 
 def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], None]) -> None:
-    numbers: list[list[int]] = []
-    for count in (1, 3):
+
+    class Rows:
+        """An observer that notes where pairs stand in their file."""
+
+        def __init__(self) -> None:
+            self.rows: list[int] = []
+
+        def consumers(self, _inputs: Sequence[EncodedInput]) -> tuple[()]:
+            return ()
+
+        def measure(self, inputs: Sequence[EncodedInput], *_: Any) -> list[int]:
+            return [encoded.place.row for encoded in inputs]
+
+        def take(self, measured: list[int]) -> None:
+            self.rows += measured
+
+    observers = (Rows(), Rows())
+    for count, observer in zip((1, 3), observers, strict=True):
         threads(count)
-        numbers.append([])
         with open_scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-            rows = numbers[-1]
-            scan(
-                scanner,
-                RECORDS,
-                on_pairs=lambda places, _, rows=rows: rows.extend(place.row for place in places),
-            )
-    assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
+            scan(scanner, RECORDS, observer=observer)
+    first, second = observers
+    assert first.rows == second.rows and sorted(first.rows) == list(range(1, 41))
 
 
 def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(
@@ -248,7 +268,8 @@ def test_ctrl_c_leaves_the_model_and_the_threads_as_they_were(
 ) -> None:
     threads(4)
     with open_scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
-        model, before = scanner.loaded.model, scanner.loaded.model.config._attn_implementation
+        model = scanner.loaded.model
+        before = scanner.loaded.model.config._attn_implementation
         with pytest.raises(KeyboardInterrupt):
             scan(scanner, RECORDS, keep=Mock(side_effect=KeyboardInterrupt))
         assert model.config._attn_implementation == before
@@ -287,7 +308,8 @@ TEXTS = [(pair.a, pair.b) for pair in PAIRS]
 
 
 def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> None:
-    path, names = tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
+    path = tmp_path / "pairs.parquet"
+    names = [pattern.id for pattern in PATTERNS]
     how: Any = {"predictive_pairs": 3, "predictive_words": 4}
     ranking = attnscan.heads(TEXTS, model="bundled", per_pair=path, **how)
     table = pd.read_parquet(path)
@@ -316,7 +338,7 @@ def test_the_rows_of_all_pairs_have_the_means_of_the_scan(tmp_path: Path) -> Non
 
 
 def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
-    """Three words, each spread evenly over itself and what is before it, are at chance, not above."""
+    """Words that spread evenly over themselves and what is before them are at chance, not above."""
     from attnscan.inputs.weights import SavedWeights
 
     even = np.tril(np.ones((4, 4), dtype=np.float32))
@@ -334,9 +356,8 @@ def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
 def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
     torch.manual_seed(0)
     whole = BertForMaskedLM(BertConfig(**SMALL))
-    with_head, bare = (
-        str(save(tmp_path / name, model)) for name, model in (("lm", whole), ("bare", whole.bert))
-    )
+    with_head = str(save(tmp_path / "lm", whole))
+    bare = str(save(tmp_path / "bare", whole.bert))
     pair = Pair("the cat sat", "the cat")
     for model, measure, used in (
         (with_head, "auto", "cpmi"),
@@ -380,12 +401,31 @@ RELATED = Pair("The king went to war.", "The queen won the battle, and the war."
 
 def test_what_counted_as_related_is_listed() -> None:
     result = classify(RELATED, replace(BUNDLED, predictive="off"))
-    king, war, queen, battle = (
-        result.units.index(word) for word in ("king", "war", "queen", "battle")
-    )
+    king = result.units.index("king")
+    war = result.units.index("war")
+    queen = result.units.index("queen")
+    battle = result.units.index("battle")
     again = result.units.index("war", battle)
     assert set(result.related) == {(king, queen), (war, battle), (battle, again)}
     assert result.notes == ("related words: king – queen, war – battle",)
     assert result.to_frame().attrs["related"] == [list(pair) for pair in result.related]
     without = classify(RELATED, replace(BUNDLED, predictive="off", related=False))
     assert without.related == () and without.notes == ()
+
+
+def test_memory_does_not_grow_with_the_stream(toy: str) -> None:
+    """Records are read as batches are taken: none is held behind its window."""
+
+    def peak(count: int) -> int:
+        records = (Record(Pair(f"the cat sat on mat {number}"), "") for number in range(count))
+        tracemalloc.start()
+        with open_scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
+            tracemalloc.reset_peak()
+            for _ in read_batches(scanner, records):
+                pass
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(300)  # what is made once
+    assert peak(3000) < 1.5 * peak(300)

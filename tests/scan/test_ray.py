@@ -60,7 +60,7 @@ def csv(result: Any) -> str:
 
 @pytest.fixture
 def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory with a model, a treebank and a pattern, which workers find by their relative names."""
+    """A directory with a model, a treebank and a pattern: workers find them by relative names."""
     monkeypatch.chdir(tmp_path)
     Path("toy").symlink_to(toy)
     planted_file(tmp_path, "trees.conllu")
@@ -90,22 +90,19 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("name", CALLS)
 def test_tables_are_those_of_one_process(name: str) -> None:
-    alone, together = (
-        CALLS[name](model="toy", **how) for how in ({}, {"engine": "ray", "ray_workers": 2})
-    )
+    alone = CALLS[name](model="toy")
+    together = CALLS[name](model="toy", engine="ray", ray_workers=2)
     assert csv(together) == csv(alone)
     assert together.signature == alone.signature
 
 
 def test_bad_records_and_errors_are_those_of_one_process(toy: str, tmp_path: Path) -> None:
-    """A line that cannot be read, a pair that the tokenizer cannot, and one that is too long for the model."""
+    """A line that cannot be read, a pair that the tokenizer cannot, one too long for the model."""
     path = tmp_path / "pairs.tsv"
     lines = ["sentence_a\tsentence_b", *map("\t".join, PAIRS)]
-    lines[3], lines[200], lines[300] = (
-        "one cell",
-        "\u200b\tA pair without words.",
-        "two\ttabs\there",
-    )
+    lines[3] = "one cell"
+    lines[200] = "\u200b\tA pair without words."
+    lines[300] = "two\ttabs\there"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     reports: dict[str, list[str]] = {"local": [], "ray": []}
     tables = []
@@ -136,8 +133,10 @@ def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) 
         for number, pair in enumerate(PAIRS * 7):
             if number % 256 == 255 and len(killed) < 10:
                 until = time.monotonic() + 120
-                while not (alive := workers()) and time.monotonic() < until:
+                alive = workers()
+                while not alive and time.monotonic() < until:
                     time.sleep(0.1)
+                    alive = workers()
                 os.kill(alive[0], signal.SIGKILL)
                 killed.append(alive[0])
             yield pair
@@ -157,7 +156,8 @@ def test_workers_may_die_ten_times(toy: str, capfd: pytest.CaptureFixture[str]) 
 
 def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     """Its pairs come slowly; and one process goes on, too, where the cluster left off."""
-    state, lines = tmp_path / "state.npz", ["sentence_a\tsentence_b"]
+    state = tmp_path / "state.npz"
+    lines = ["sentence_a\tsentence_b"]
     options = [
         "heads",
         "--pairs",
@@ -184,10 +184,8 @@ def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     driver.kill()
     driver.communicate()
     assert state.exists()
-    saved, text = (
-        state.read_bytes(),
-        "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])]),
-    )
+    saved = state.read_bytes()
+    text = "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])])
     file = tmp_path / "pairs.tsv"
     file.write_text(text, encoding="utf-8")
     table = (
@@ -222,7 +220,8 @@ def test_errors_are_one_line(
 
 
 def test_models_in_memory_are_refused(toy: str) -> None:
-    model, tokenizer = AutoModel.from_pretrained(toy), AutoTokenizer.from_pretrained(toy)
+    model = AutoModel.from_pretrained(toy)
+    tokenizer = AutoTokenizer.from_pretrained(toy)
     with pytest.raises(EngineError, match="save_pretrained"):
         attnscan.heads(PAIRS, model=model, tokenizer=tokenizer, engine="ray")
 

@@ -1,4 +1,4 @@
-"""What a scan has seen and summed, stopped and gone on with: the same result, a state of anything else refused."""
+"""A scan that was stopped goes on to the same result; a state of anything else is refused."""
 
 import json
 import shutil
@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 from support.small_scans import PAIRS, assert_equal_sums, records_of, states_of
+from typer.testing import CliRunner
 
+from attnscan.cli.app import app
 from attnscan.errors import StateError
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.scan import pair_scan as reading
@@ -20,6 +22,7 @@ from attnscan.scan.pair_scan import skip_seen
 from attnscan.scan.scanner import open_scanner
 from attnscan.scan.state import ScanProgress, draw_sample, load_state, save_state
 from attnscan.scoring.patterns import PATTERNS
+from attnscan.text import plain
 
 
 @pytest.fixture
@@ -97,8 +100,9 @@ def test_a_state_of_other_options_is_refused(
 def test_a_state_of_another_model_under_the_same_name_is_refused(
     toy: str, options: ScanOptions, tmp_path: Path, part: str, words: str
 ) -> None:
-    """A fine-tuned checkpoint has the same name, header and sizes; one number of one weight tells it."""
-    directory, path = tmp_path / "model", tmp_path / "state.json"
+    """A fine-tuned checkpoint has the same name, header and sizes; one number of a weight tells."""
+    directory = tmp_path / "model"
+    path = tmp_path / "state.json"
     shutil.copytree(toy, directory)
     here = replace(options, model=str(directory))
     with open_scanner(here) as scanner:
@@ -143,6 +147,24 @@ def test_a_state_of_another_layout_is_refused(options: ScanOptions, saved: Path)
                 load_state(saved, scanner)
 
 
+def test_terminal_codes_in_a_state_file_are_shown_and_not_obeyed(
+    options: ScanOptions, saved: Path
+) -> None:
+    """Whoever writes a state file could otherwise clear the screen, or turn a line around."""
+    with np.load(saved) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays["about"]))
+    about["scan"]["seed"] = "\x1b[2J\x1b]0;title\x07 \u202e 0"
+    np.savez(saved, **{**arrays, "about": np.array(json.dumps(about))})
+    pairs = saved.with_name("pairs.txt")
+    pairs.write_text("the cat sat on the mat")
+    command = ["heads", "--model", str(options.model), "--pairs", str(pairs)]
+    result = CliRunner().invoke(app, [*command, "--state", str(saved), "--predictive", "off"])
+    assert result.exit_code == 1
+    assert r"\x1b[2J" in result.stderr
+    assert plain(result.stderr.strip()) == result.stderr.strip()
+
+
 def test_the_sample_does_not_depend_on_order() -> None:
     options = ScanOptions(predictive_pairs=4)
 
@@ -157,9 +179,8 @@ def test_the_sample_does_not_depend_on_order() -> None:
 
 
 def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
-    first, later = (
-        ("hash", place, Pair("the cat")) for place in (Place("a.tsv", 4, "x"), Place("b.tsv", 2))
-    )
+    first = ("hash", Place("a.tsv", 4, "x"), Pair("the cat"))
+    later = ("hash", Place("b.tsv", 2), Pair("the cat"))
     assert draw_sample([first, later], 5) == draw_sample([later, first], 5) == (first,)
     records = [Record(pair, "", place=place) for _, place, pair in (first, later)]
     for some in (records, records[::-1]):

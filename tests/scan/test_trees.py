@@ -1,4 +1,4 @@
-"""Heads that are constructed to follow a relation are told, and those that keep a distance are not."""
+"""Heads that are made to follow a relation are told, and those that keep a distance are not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,8 @@ def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
 
 def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
     """It is right as often as the rule is, which is a third of the time or always."""
-    amod, subject = at(result, "det", DEPENDENT), at(result, "nsubj", DEPENDENT)
+    amod = at(result, "det", DEPENDENT)
+    subject = at(result, "nsubj", DEPENDENT)
     assert 0.2 < result.accuracy[0, 1, amod] < 0.5 and result.accuracy[0, 1, subject] == 1
     for head in (Head(0, 1), Head(1, 0)):
         assert not result.stated[head.place].any() and head not in result.main_rows
@@ -71,24 +72,25 @@ def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
 
 
 def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
-    """Of `previous-word` all rows are known: the word before; of the first word, all others are equal."""
+    """All rows of `previous-word` are known: the word before; of the first, all are equal."""
     records = [record.pair.sentences[0] for record in read_pairs([planted])]
     heads = [sentence.tags["head"] for sentence in records]
-    pairs = [
-        (word, head)
-        for of in heads
-        for word, head in enumerate(of)
-        if head is not None and word != len(of) - 1
-    ]
+    pairs = []
+    shares = []
+    for sentence_heads in heads:
+        last = len(sentence_heads) - 1
+        for word, head in enumerate(sentence_heads):
+            if head is not None and word != last:
+                pairs.append((word, head))
+        shares += [1 / len(sentence_heads)] * len(sentence_heads[2:])
     everything = at(result, "all", HEAD)
     assert result.n[everything] == len(pairs) and result.met[everything] == len(records) == 288
     assert result.accuracy[0, 1, everything] == pytest.approx(
         np.mean([head == abs(word - 1) for word, head in pairs])
     )
-    assert (result.words, result.wordless, result.clusters) == (sum(len(of) for of in heads), 0, 24)
-    assert result.chance[0, 0, everything] == pytest.approx(
-        np.mean([1 / len(of) for of in heads for _ in of[2:]]), abs=0.01
-    )
+    assert result.words == sum(len(sentence_heads) for sentence_heads in heads)
+    assert (result.wordless, result.clusters) == (0, 24)
+    assert result.chance[0, 0, everything] == pytest.approx(np.mean(shares), abs=0.01)
 
 
 def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str) -> None:

@@ -1,4 +1,4 @@
-"""What heads are worth: sets and their controls, what a model loses, and exact amounts where one head carries all."""
+"""What heads are worth: sets and controls, what a model loses, exactly where one head does all."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -101,7 +101,10 @@ def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ab
 def test_a_heads_mean_says_as_little_as_nothing_does(
     toy: Scanner, chain: Callable[[], Iterator[Record]]
 ) -> None:
-    """The mean over all words names no single word, so the answer is lost; heads that put out nothing lose nothing."""
+    """The mean over all words names no single word, so the answer is lost.
+
+    Heads that put out nothing lose nothing.
+    """
     carrier, idle = ablate(toy, chain, each_of(CARRIER, Head(1, 1), replace="mean")).effects
     assert carrier.ablated > LOSS + 1
     assert idle.ablated == pytest.approx(LOSS, abs=1e-4)
@@ -150,13 +153,15 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(
 def _se(sums: FloatArray) -> float:
     """The error of a set beside its controls. Shape: [pair, set], the set first."""
     controls = tuple((Head(0, number),) for number in range(1, sums.shape[1]))
-    off, n = HeadSet("x", (Head(0, 0),), controls, len(controls)), np.ones(len(sums))
+    off = HeadSet("x", (Head(0, 0),), controls, len(controls))
+    n = np.ones(len(sums))
     return _effect(off, Quantity("x", "nats"), np.column_stack([n, sums]), n).se
 
 
 def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> None:
     """The set costs each pair so much more than its controls, which cost every pair the same."""
-    losses, difference = np.array([1.0, 1.5, 1.25]), np.array([0.5, 0.75, 0.25])
+    losses = np.array([1.0, 1.5, 1.25])
+    difference = np.array([0.5, 0.75, 0.25])
     sums = np.column_stack([difference + losses.mean(), np.tile(losses, (3, 1))])
     by_pair = float(error(residuals(difference, np.ones(3))))
     assert _se(sums) == pytest.approx((by_pair**2 + 0.25**2 / 3) ** 0.5)
@@ -174,7 +179,8 @@ PLANTED_PAIRS = [
     Pair("a cat went on", "the dog sat"),
 ]
 read_planted = reader_of(*PLANTED_PAIRS)
-WIDTH, LAYERS = 5, 3
+WIDTH = 5
+LAYERS = 3
 GRID = Grid((LAYERS, WIDTH))
 some_heads = st.lists(st.sampled_from(list(GRID)), unique=True, max_size=8)
 
@@ -229,7 +235,7 @@ def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> Non
 
 
 def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> None:
-    """Layer 1 has one head beside those of next-word and previous-word, and layer 0 two beside next-word's."""
+    """Layer 1 has one head beside those of two patterns, layer 0 two beside next-word's."""
     sets = {one.name: one for one in requested_sets(planted, read_planted, AblationRequest())[0]}
     assert sets["next-word"].controls == ((Head(0, 0), Head(1, 1)), (Head(0, 2), Head(1, 1)))
     assert sets["previous-word"].controls == ((Head(1, 1),),)
@@ -265,16 +271,17 @@ def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, what: st
 def test_controls_are_drawn_of_all_that_could_be(
     heads: list[Head], barred: list[Head], draws: int, seed: int
 ) -> None:
-    """As many heads of each layer as the set has, of others that are not barred, and of the set where these are few."""
-    found, choices, shared = with_controls("x", heads, GRID, draws, seed, barred), [], 0
+    """As many heads of each layer as the set has: others, or the set's where these are few."""
+    found = with_controls("x", heads, GRID, draws, seed, barred)
+    choices = []
+    shared = 0
     for layer in range(LAYERS):
-        of_set = [head for head in heads if head.layer == layer]
+        members = [head for head in heads if head.layer == layer]
         others = [head for head in GRID.select(f"layer:{layer}") if head not in (*heads, *barred)]
-        short = max(0, len(of_set) - len(others))
-        drawn = itertools.combinations(others, len(of_set) - short)
-        choices.append(
-            [(*some, *rest) for some in drawn for rest in itertools.combinations(of_set, short)]
-        )
+        short = max(0, len(members) - len(others))
+        drawn = itertools.combinations(others, len(members) - short)
+        filled = itertools.combinations(members, short)
+        choices.append([(*some, *rest) for some, rest in itertools.product(drawn, filled)])
         shared += short
     possible = {tuple(sorted(itertools.chain(*choice))) for choice in itertools.product(*choices)}
     possible.discard(tuple(sorted(heads)))
@@ -324,9 +331,10 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     probabilities = []
     for _ in range(2):  # before and after
         with torch.no_grad():
-            logits = [
-                whole(**{k: torch.tensor([v]) for k, v in one.items()}).logits[0] for one in inputs
-            ]
+            logits = []
+            for model_inputs in inputs:
+                tensors = {name: torch.tensor([ids]) for name, ids in model_inputs.items()}
+                logits.append(whole(**tensors).logits[0])
         probabilities.append(torch.stack(logits).softmax(-1))
         for layer in whole.bert.encoder.layer:
             layer.attention.output.dense.weight.data.zero_()
@@ -362,10 +370,8 @@ def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     assert (
         effect.quantity.name == "next-sentence" and effect.n == 6
     )  # a pair and its other one; a single sentence none
-    pairs, others = (
-        {question.input.known_pair.texts for question in some}
-        for some in (questions[:3], questions[3:])
-    )
+    pairs = {question.input.known_pair.texts for question in questions[:3]}
+    others = {question.input.known_pair.texts for question in questions[3:]}
     assert {a for a, _ in others} == {a for a, _ in pairs} and {b for _, b in others} == {
         b for _, b in pairs
     }

@@ -1,4 +1,4 @@
-"""A closer look at planted heads: what they link, which are alike, what they go by, and examples."""
+"""A closer look at planted heads: what they link, which are alike, what they go by; examples."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.pair_scan import finish_scan, scan
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.studies import card
-from attnscan.studies.card import cards
+from attnscan.studies.card import HeadWatcher, cards, look_at
 from attnscan.studies.comparison import similar
 from attnscan.studies.explanation import explain
 
@@ -29,7 +29,10 @@ PAIRS = [
     Pair("i went to the store , i bought strawberries ."),
     Pair("the dog ran to a mat .", "i sat on the mat , the dog ran ."),
 ]
-NEXT, ALIKE, PUNCTUATION = Head(0, 0), Head(0, 1), Head(1, 2)
+NEXT = Head(0, 0)
+ALIKE = Head(0, 1)
+PUNCTUATION = Head(1, 2)
+HEADS = (NEXT, ALIKE, PUNCTUATION)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +46,9 @@ def scanner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 def _cards(scanner: Scanner, pairs: list[Pair]) -> dict[Head, Card]:
     records = [Record(pair, "here") for pair in pairs]
     ranking = finish_scan(scanner, scan(scanner, [Record(pair, "here") for pair in PAIRS * 8]))
-    return {
-        made.head: made for made in cards(scanner, records, ranking, [NEXT, ALIKE, PUNCTUATION])
-    }
+    watcher = HeadWatcher(scanner, HEADS)
+    look_at(scanner, records, watcher)
+    return {made.head: made for made in cards(scanner, ranking, watcher)}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,8 @@ def test_alike_and_why_are_those_of_similar_and_explain(
     scanner: Scanner, seen: dict[Head, Card]
 ) -> None:
     records = [Record(pair, "here") for pair in PAIRS]
-    found, explained = similar(scanner, records), explain(scanner, records, pattern="next-word")
+    found = similar(scanner, records)
+    explained = explain(scanner, records, pattern="next-word")
     for head, made in seen.items():
         for other, divergence in made.alike:
             place = scanner.grid().index(head), scanner.grid().index(other)
@@ -131,3 +135,20 @@ def test_one_pair_is_enough_and_none_is_refused(scanner: Scanner) -> None:
     assert _cards(scanner, PAIRS[:1])[NEXT].pairs == 1
     with pytest.raises(InputError, match="no pair"):
         _cards(scanner, [])
+
+
+def test_a_scan_of_all_pairs_shows_the_first_ones(
+    scanner: Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass over the pairs serves the ranking and the cards."""
+    monkeypatch.setattr(card, "LOOKED_AT", 2)
+    records = [Record(pair, "here") for pair in PAIRS]
+    during = HeadWatcher(scanner, HEADS)
+    scan(scanner, records, observer=during)
+    behind = HeadWatcher(scanner, HEADS)
+    look_at(scanner, records, behind)
+    assert [pair.encoded.number for pair in during.pairs] == [1, 2]
+    for mine, same in zip(during.pairs, behind.pairs, strict=True):
+        assert mine.encoded.units == same.encoded.units and mine.rows == same.rows
+        for name in ("shares", "weight", "n", "apart"):
+            assert_allclose(getattr(mine, name), getattr(same, name), atol=1e-6, err_msg=name)

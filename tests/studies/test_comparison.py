@@ -103,12 +103,11 @@ def test_queries_and_keys_that_are_rotated_together_make_no_difference(
     with torch.no_grad():
         for number, layer in enumerate(model.encoder.layer):
             for head in range(12):
-                rows, turned = slice(32 * head, 32 * head + 32), rotations(0, number, head, 32)[1]
+                rows = slice(32 * head, 32 * head + 32)
+                turned = rotations(0, number, head, 32)[1]
                 for part in (layer.attention.self.query, layer.attention.self.key):
-                    part.weight[rows], part.bias[rows] = (
-                        turned @ part.weight[rows],
-                        turned @ part.bias[rows],
-                    )
+                    part.weight[rows] = turned @ part.weight[rows]
+                    part.bias[rows] = turned @ part.bias[rows]
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(bundled_dir).save_pretrained(tmp_path)
     found = _compared(bundled_dir, tmp_path)
@@ -121,9 +120,10 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
     difference = _difference(found, "delimiter")
     assert difference[1, 2] > 0.5 and difference[0, 0] == 0
     surviving = found.of("delimiter").query("survives")["difference"]
-    rises, falls = found.grid[surviving.idxmax()], found.grid[surviving.idxmin()]
+    rises = found.grid[surviving.idxmax()]
+    falls = found.grid[surviving.idxmin()]
     assert rises in (Head(0, 3), Head(1, 2)) and falls == Head(0, 1)
-    changed = {head for heads in found.changed.values() for head in heads}
+    changed = set().union(*found.changed.values())
     assert changed == {Head(0, 1), Head(0, 3), Head(1, 0), Head(1, 1), Head(1, 2), Head(1, 3)}
     assert Head(1, 2) in found.changed["previous-word", "delimiter"]
 
@@ -139,18 +139,20 @@ def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_th
     with open_scanner(_options(before)) as one, open_scanner(_options(after)) as other:
         ours = replace(one, relation=_relate("cat dog", "sat ran", "bought mat"))
         theirs = replace(other, relation=_relate("cat dog", "bought ran"))
-        found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
+        found = compare(ours, theirs, _read(pairs))
+        exchanged = compare(theirs, ours, _read(pairs))
         with_one = compare(
             replace(one, relation=_relate("cat dog")),
             replace(other, relation=_relate("cat dog")),
             _read(pairs),
         )
-        without = compare(replace(one, relation=None), other.changed(relation=None), _read(pairs))
+        without = compare(replace(one, relation=None), replace(other, relation=None), _read(pairs))
     p = found.patterns.index("cross-sentence")
     for labels in found.model_labels:
         assert (labels.scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
     assert (without.model_labels[0].scores.every_key.n[..., p] == 0).all()
-    ours, theirs = found.differences, exchanged.differences
+    ours = found.differences
+    theirs = exchanged.differences
     assert_allclose(ours["difference"], with_one.differences["difference"])
     assert_allclose(theirs["difference"], -ours["difference"])
     assert_allclose(theirs[["se", "p"]], ours[["se", "p"]], atol=1e-7)
@@ -174,22 +176,23 @@ def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: 
     assert not found.changed
 
 
+def _sums_of_pairs(model: Path) -> list[np.ndarray]:
+    """Of each pair. Shape: [weight or n, layer, head, pattern]."""
+    sums = []
+    with open_scanner(_options(model)) as scanner:
+        for pair in PAIRS:
+            scored = scanner.score([scanner.encode(pair)])
+            sums.append(np.stack([scored["every_key.weight"][0], scored["every_key.n"][0]]))
+    return sums
+
+
 def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, after: Path) -> None:
     found = _compared(before, after, special="in")
-    sums = []  # of each model and pair. Shape: [weight or n, layer, head, pattern]
-    for model in (before, after):
-        with open_scanner(_options(model)) as scanner:
-            of_pairs = [scanner.score([scanner.encode(pair)]) for pair in PAIRS]
-        sums.append(
-            [
-                np.stack([of_pair[f"every_key.{name}"][0] for name in ("weight", "n")])
-                for of_pair in of_pairs
-            ]
-        )
+    sums_before = _sums_of_pairs(before)
+    sums_after = _sums_of_pairs(after)
     for place in np.ndindex(found.se.shape):
-        ours, theirs = (
-            Score([Measured(*of_pair[:, *place]) for of_pair in of_model]) for of_model in sums
-        )
+        ours = Score([Measured(*pair_sums[:, *place]) for pair_sums in sums_before])
+        theirs = Score([Measured(*pair_sums[:, *place]) for pair_sums in sums_after])
         difference = _difference(found, found.patterns[place[-1]])[place[:2]]
         assert difference == pytest.approx(theirs.mean() - ours.mean(), abs=1e-9, nan_ok=True)
         assert found.se[place] == pytest.approx(ours.se_beside(theirs), abs=1e-7, nan_ok=True)
@@ -268,9 +271,11 @@ def alike(scanner: Scanner) -> Similarity:
 
 def test_divergences_are_those_of_rows_of_weights(scanner: Scanner, alike: Similarity) -> None:
     """Of each row, half the relative entropies of both heads' to the mean of both."""
-    total, count = np.zeros((8, 8)), 0
+    total = np.zeros((8, 8))
+    count = 0
     for pair in SOME_PAIRS:
-        encoded, keeper = scanner.encode(pair), AttentionKeeper()
+        encoded = scanner.encode(pair)
+        keeper = AttentionKeeper()
         scanner.score([encoded], observers=[keeper])
         words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
         rows = (
@@ -288,7 +293,9 @@ def test_divergences_are_those_of_rows_of_weights(scanner: Scanner, alike: Simil
 def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(alike: Similarity) -> None:
     number = {head.place: number for number, head in enumerate(alike.grid)}
     assert alike.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
-    groups = [{alike.grid[head] for head in group} for group in alike.groups]
+    groups = []
+    for group in alike.groups:
+        groups.append({alike.grid[head] for head in group})
     assert (
         {Head(0, 0), Head(1, 2)} in groups
         and {Head(0, 1), Head(1, 3)} in groups

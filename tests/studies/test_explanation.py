@@ -1,4 +1,4 @@
-"""How heads make their patterns: constructed heads, whose ways are known, and neurons by hand and in rotated bases."""
+"""How heads make their patterns: constructed heads; neurons by hand and in rotated bases."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ from attnscan.scoring.units import Targets
 from attnscan.studies import explanation
 from attnscan.studies.explanation import NeuronScorer, explain, explain_input, rotations
 
-NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
+NEXT = Head(0, 0)
+THREE = Head(0, 1)
+IDENTICAL = Head(0, 2)
+FIRST = Head(1, 0)
+NOTHING = Head(1, 1)
 PLAN = {
     NEXT.place: "next-word",
     THREE.place: "delimiter by three neurons",
@@ -99,8 +103,9 @@ def test_heads_that_read_words_need_neither_positions_nor_segments(found: Explan
     ] == pytest.approx(1)
     assert head["effective_neurons_rotated"] > 8 and sign(head, "effective_neurons") == "<"
     assert head.conclusion == (
-        "0-1 follows delimiter by content: its delimiter score of 1.00 stays at 1.00 with the words' positions "
-        "shuffled, stays at 1.00 with all segment ids 0, stays at 1.00 with the segment ids exchanged."
+        "0-1 follows delimiter by content: its delimiter score of 1.00 stays at 1.00 "
+        "with the words' positions shuffled, stays at 1.00 with all segment ids 0, "
+        "stays at 1.00 with the segment ids exchanged."
     )
     for head, label in ((found[THREE], "delimiter"), (found[IDENTICAL], "identical")):
         assert head.label == label and f"follows {label} by content" in head.conclusion
@@ -108,9 +113,10 @@ def test_heads_that_read_words_need_neither_positions_nor_segments(found: Explan
 
 
 def test_a_head_that_reads_segments_follows_them(found: Explanations) -> None:
-    """Most words stand in A. With segments exchanged, what this head did for them it does for the few of B."""
+    """With segments exchanged, what the head did for the many words of A it does for B's few."""
     head = replace(found, pattern="bag-of-words")[FIRST]
-    words_of_a, words_of_b = 13, 4
+    words_of_a = 13
+    words_of_b = 4
     assert (
         head.score == pytest.approx(1, abs=1e-3) and head.n == words_of_a
     )  # the others give nothing to words
@@ -201,10 +207,8 @@ def test_ranges_of_queries_explain_as_whole_rows_do(
     toy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neurons, causes, and what is kept of the heads that are asked for."""
-    record, heads = (
-        _record(Pair("the cat sat on the mat .", "a cat ran on the mat")),
-        [NOTHING, THREE],
-    )
+    record = _record(Pair("the cat sat on the mat .", "a cat ran on the mat"))
+    heads = [NOTHING, THREE]
     with open_scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         whole = _explained(scanner, record.pair, heads)
         monkeypatch.setattr(tap, "_BLOCK_CELLS", 1)
@@ -243,7 +247,7 @@ def test_a_model_without_segments_says_so(tmp_path: Path, family: str) -> None:
 
 
 def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path: Path) -> None:
-    """MPNet looks its relative positions up in a table: absolute ones, shuffled, do not reach this head."""
+    """MPNet looks relative positions up in a table: absolute ones do not reach this head."""
     whole = tiny_model("mpnet", UNTAPPED["mpnet"])
     with torch.no_grad():
         for layer in whole.encoder.layer:
@@ -292,13 +296,15 @@ TEXT = "[CLS] a b a . [SEP] c a b [SEP]"
 
 
 def _measured(query: Tensor, key: Tensor, seed: int = 0) -> FloatArray:
-    """Of one layer's only block. Shape: [measure, basis, layer, head, pattern]; queries and keys each
+    """Of one layer's only block. Shape: [measure, basis, layer, head, pattern]; queries, keys each
     [batch, head, token, neuron].
     """
     batch = batch_of(*[TEXT] * len(query))
     scorer = NeuronScorer(Targets(batch, PATTERNS), seed)
-    visible, every = torch.ones(len(batch), *query.shape[2:3] * 2, dtype=torch.bool), slice(None)
-    weights, grid = torch.softmax(query @ key.transpose(2, 3), -1), Grid((1, query.shape[1]))
+    visible = torch.ones(len(batch), *query.shape[2:3] * 2, dtype=torch.bool)
+    every = slice(None)
+    weights = torch.softmax(query @ key.transpose(2, 3), -1)
+    grid = Grid((1, query.shape[1]))
     scorer(AttentionBlock(grid, 0, every, every, weights, visible, query, key, 0.5, None))
     sums = scorer.sums()
     assert sums is not None
@@ -308,7 +314,7 @@ def _measured(query: Tensor, key: Tensor, seed: int = 0) -> FloatArray:
 
 
 def _by_loops(pattern: str, query: Tensor, key: Tensor, every: int = 1) -> list[float]:
-    """Effective neurons, stability and sign agreement on one pattern of every so manyth query of TEXT.
+    """Effective neurons, stability and sign agreement on one pattern, of every nth query of TEXT.
 
     Shape: `query` and `key` [token, neuron].
     """
@@ -323,10 +329,8 @@ def _by_loops(pattern: str, query: Tensor, key: Tensor, every: int = 1) -> list[
 def test_neurons_in_every_basis_equal_a_plain_loop(size: int) -> None:
     """Two heads of one input, every pattern, own basis and rotated ones."""
     query, key = torch.randn(2, 1, 2, 10, size, generator=torch.Generator().manual_seed(size))
-    found, turns = (
-        _measured(query, key, seed=7),
-        torch.stack([rotations(7, 0, head, size) for head in range(2)], 1),
-    )
+    found = _measured(query, key, seed=7)
+    turns = torch.stack([rotations(7, 0, head, size) for head in range(2)], 1)
     for head, (p, pattern), basis in product(range(2), enumerate(PATTERNS), range(ROTATIONS + 1)):
         turned = (each[0, head].double() @ turns[basis, head].double() for each in (query, key))
         expected = _by_loops(pattern.id, *turned)

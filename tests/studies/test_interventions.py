@@ -64,20 +64,22 @@ OTHER = torch.cat([IN_ORDER[:, :1], IN_ORDER[:, 1:11].flip(1), IN_ORDER[:, 11:]]
 
 def _found(tap: AttentionTap) -> bool:
     """How a model is read at other positions, tried on a probe without a tokenizer."""
-    options, loaded = SimpleNamespace(kind=AttentionKind.ONLY), SimpleNamespace(model=tap.model)
+    options = SimpleNamespace(kind=AttentionKind.ONLY)
+    loaded = SimpleNamespace(model=tap.model)
     scanner: Any = SimpleNamespace(options=options, loaded=loaded, tap=tap, probe=lambda _: SMALL)
     return reads_by_words(scanner)
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
 def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
-    """The order that things stand in changes nothing; another changes the weights of models that have positions."""
+    """The order as it is changes nothing; another changes the weights of models with positions."""
     with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         if family in NOT_MOVED:
             with pytest.raises(ModelError):
                 _found(tap)
             return
-        by_words, plain = _found(tap), _weights(tap, SMALL)
+        by_words = _found(tap)
+        plain = _weights(tap, SMALL)
         assert_allclose(
             _weights(tap, *move_words(SMALL, IN_ORDER, by_words=by_words)), plain, atol=1e-6
         )
@@ -88,7 +90,7 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
 
 @pytest.mark.parametrize("family", ["bert", "deberta", "mpnet"])
 def test_words_in_another_order_are_positions_in_another_order(family: str) -> None:
-    """Words that stand elsewhere, at the positions that they had, are looked at as before, whatever tells positions."""
+    """Words that stand elsewhere, at the positions that they had, are looked at as before."""
     with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         plain = _weights(tap, SMALL)
         elsewhere = {name: values[:, OTHER[0]] for name, values in SMALL.items()}
@@ -98,7 +100,7 @@ def test_words_in_another_order_are_positions_in_another_order(family: str) -> N
 
 @pytest.mark.parametrize("family", ["bert", "mpnet", "gpt2", "gpt_neo", "llama"])
 def test_inputs_of_a_batch_keep_their_own_orders(family: str) -> None:
-    """Small batches run repeated, and watched models length by length: each input is moved as it is alone."""
+    """Small batches run repeated, watched models length by length: each input moves as if alone."""
     inputs = {name: values[:, :5] for name, values in tiny_inputs().items()}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["attention_mask"][1, 3:] = 0
@@ -152,9 +154,10 @@ N_CONTROL_SETS = np.array([[0.3, 1.0, 0.2], [0.5, 0.4, 0.4], [0.1, 0.7, 0.9], [0
 
 
 def _after(pairs: slice, draws: np.ndarray[Any, Any] = N_CONTROL_SETS) -> np.ndarray[Any, Any]:
-    """The score after a change, its error, and that of the fall, of one head and pattern on some pairs."""
+    """The score after a change, its error, and the fall's, of a head and pattern on some pairs."""
     keys = [f"{number:016x}" for number in range(len(N))][pairs]
-    draws, n = draws[:, pairs], N[pairs]
+    draws = draws[:, pairs]
+    n = N[pairs]
     spread = draws.std(0, ddof=1) / len(draws) ** 0.5 if len(draws) > 1 else np.full(len(n), np.nan)
     sums = {
         "weight": PLAIN[pairs],
@@ -175,7 +178,8 @@ def _se(total: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> np.ndarray[Any,
 
 def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     """Four draws of one pair are no four pairs."""
-    mean, found = N_CONTROL_SETS.mean(0), _after(slice(3))
+    mean = N_CONTROL_SETS.mean(0)
+    found = _after(slice(3))
     assert_allclose(found, [mean.sum() / N.sum(), _se(mean, N), _se(PLAIN - mean, N)])
     assert _se(N_CONTROL_SETS.ravel(), np.tile(N, len(N_CONTROL_SETS))) > 1.4 * found[1]
 

@@ -1,4 +1,4 @@
-"""Inputs with something changed equal runs made by hand, in families of every kind; and unchanged ones `classify`."""
+"""Inputs with something changed equal runs made by hand, and unchanged ones `classify`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +28,7 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.sentence import Pair
+from attnscan.results.attention import Selection
 from attnscan.results.grid import Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Change, Prediction
@@ -47,7 +48,7 @@ class Case:
 
     tokenizer: Callable[[], Any]
     projection: str = ""
-    """How the names of the modules end that the heads' outputs go into; none where heads cannot be switched off."""
+    """How the names of modules end that take heads' outputs; none if none are switched off."""
     settings: Settings | None = None
 
     first_position: int = 0
@@ -80,7 +81,8 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Random masked LMs of all families."""
     found = {}
     for family, case in CASES.items():
-        found[family], tokenizer = tmp_path_factory.mktemp(family), case.tokenizer()
+        found[family] = tmp_path_factory.mktemp(family)
+        tokenizer = case.tokenizer()
         torch.manual_seed(0)
         settings = (
             {**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)} | (case.settings or {})
@@ -125,7 +127,7 @@ class ByHand:
 
     @contextmanager
     def without(self, heads: tuple[Head, ...], projection: str) -> Iterator[None]:
-        """The columns of these heads zeroed where they enter a layer's output projection; calls count layers."""
+        """These heads' columns zeroed where they enter an output projection; calls count layers."""
         calls = 0
 
         def zero(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -163,8 +165,9 @@ def weights_of(result: HeadScores) -> np.ndarray:
 def _check_word(
     predictions: tuple[Prediction, ...], before: torch.Tensor, after: torch.Tensor
 ) -> None:
-    """The one hidden word is predicted as by the model run by hand, and otherwise after the change."""
-    ((word,),) = (prediction.words for prediction in predictions)
+    """The hidden word is predicted as by the model run by hand, and otherwise after the change."""
+    (prediction,) = predictions
+    (word,) = prediction.words
     for guesses, probabilities in ((word.before, before), (word.after, after)):
         assert_allclose([share for _, share in guesses], probabilities.topk(5).values, atol=1e-5)
     assert word.before != word.after
@@ -179,19 +182,16 @@ def test_nothing_changed_equals_classify_to_the_last_bit(
     with open_scanner(
         ScanOptions(model=str(directories[family]), predictive="off", unit=unit)
     ) as scanner:
-        expected, result = (
-            classify_input(scanner, pair, keep=True),
-            Trials(scanner).run(pair).result,
-        )
+        expected = classify_input(scanner, pair, keep=Selection(every_reading=True))
+        result = Trials(scanner).run(pair).result
     assert expected.labels_by.keys() == result.labels_by.keys()
     for reading in expected.labels_by:
-        ours, theirs = (
-            scores.with_reading(reading.by, reading.special).to_frame()
-            for scores in (result, expected)
-        )
+        ours = result.select_reading(reading.by, reading.special).to_frame()
+        theirs = expected.select_reading(reading.by, reading.special).to_frame()
         assert ours.equals(theirs) and ours.attrs == theirs.attrs
     for name in ("weights", "query", "key", "norms"):
-        kept, as_classified = (getattr(scores.attention, name) for scores in (result, expected))
+        kept = getattr(result.attention, name)
+        as_classified = getattr(expected.attention, name)
         assert (kept is None) == (as_classified is None)
         assert kept is None or np.array_equal(kept, as_classified), name
 
@@ -199,17 +199,16 @@ def test_nothing_changed_equals_classify_to_the_last_bit(
 @pytest.mark.parametrize("family", CASES)
 def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], family: str) -> None:
     hand = ByHand.of(directories[family])
-    tokenizer, ids, places = (
-        AutoTokenizer.from_pretrained(directories[family]),
-        hand.inputs["input_ids"],
-        (2, 6),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(directories[family])
+    ids = hand.inputs["input_ids"]
+    places = (2, 6)
     truths = ids[0, list(places)].tolist()
     hand.inputs["input_ids"] = ids.clone()
     hand.inputs["input_ids"][0, list(places)] = tokenizer.mask_token_id
     with trials_of(directories[family]) as trials:
         trial = trials.run(PAIR, Change(hidden=places))
-    result, (prediction,) = trial.result, trial.predictions
+    result = trial.result
+    (prediction,) = trial.predictions
     assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
     assert [result.units[place] for place in places] == [tokenizer.mask_token] * 2
     assert trial.tokens[2] != tokenizer.mask_token and len(trial.tokens) == len(result.units)
@@ -240,7 +239,8 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(
     hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(
         directories[family]
     ).mask_token_id
-    intact, before = hand.weights(), hand.puts(3)
+    intact = hand.weights()
+    before = hand.puts(3)
     with trials_of(directories[family]) as trials:
         trial = trials.run(PAIR, Change(hidden=(3,), off=OFF))
         again = trials.run(PAIR, Change(hidden=(3,))).result

@@ -138,7 +138,7 @@ def test_the_list_of_writers_has_every_command_and_format() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "count"), [("kills", 2), ("full-disks", 6)])
+@pytest.mark.parametrize(("kind", "count"), [("kills", 2), ("per-pair", 2), ("full-disks", 6)])
 def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(
     kind: str, count: int, tmp_path: Path
 ) -> None:

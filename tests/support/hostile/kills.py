@@ -1,7 +1,7 @@
 """Real kills, interruptions and full disks of real runs, at random moments; and every command that
 writes a file.
 
-    python tests/support/hostile/kills.py kills|full-disks COUNT DIRECTORY
+    python tests/support/hostile/kills.py kills|per-pair|full-disks COUNT DIRECTORY
 
 Each run is a fork of this process, which has imported all that takes seconds, and never runs a
 model itself. Prints how often a fault struck. A trial that attnscan fails ends it with a traceback.
@@ -121,6 +121,35 @@ def kills(count: int) -> Iterator[bool]:
             yield ended != 0
 
 
+def per_pair_kills(count: int) -> Iterator[bool]:
+    """Whether a kill, its request, or Ctrl-C ended a run with `--per-pair` too early.
+
+    An earlier run's file is untouched until the new one is whole; run again, it is always the same.
+    """
+    path = Path("every.parquet")
+    command = [*SCAN.split(), "--per-pair", str(path), "-o", "heads.csv"]
+    began = time.monotonic()
+    assert run(command)[0] == 0
+    expected = pd.read_parquet(path)
+    seconds = time.monotonic() - began
+    for seed in range(count):
+        draw = random.Random(seed)
+        for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            path.write_bytes(OLDER)
+            before = {*Path().iterdir()}
+            ended, _ = run(command, [(draw.uniform(0.05, seconds), number)])
+            assert ended in (code, 0), ended
+            if ended:
+                assert path.read_bytes() == OLDER, "a file that is not whole"
+            left = {*Path().iterdir()} - before
+            assert number == signal.SIGKILL or not left, f"temporary files: {left}"
+            for temporary in left:
+                temporary.unlink()
+            assert run(command)[0] == 0
+            pd.testing.assert_frame_equal(pd.read_parquet(path), expected)
+            yield ended != 0
+
+
 @dataclass(frozen=True)
 class Writer:
     """A command, the option that names its file, and the file's name."""
@@ -193,7 +222,8 @@ if __name__ == "__main__":
     )  # a fork, since it runs torch
     saving.start()
     saving.join()
-    records = list(islice(cycle(shipped_pairs()), 100 if kind == "kills" else 12))
+    records = list(islice(cycle(shipped_pairs()), 12 if kind == "full-disks" else 100))
     rows = [(f"{i} {record.pair.a}", record.pair.b) for i, record in enumerate(records)]
     pd.DataFrame(rows, columns=["sentence_a", "sentence_b"]).to_csv("pairs.csv", index=False)
-    print(sum((kills if kind == "kills" else full_disks)(number)))
+    trials = {"kills": kills, "per-pair": per_pair_kills, "full-disks": full_disks}
+    print(sum(trials[kind](number)))
