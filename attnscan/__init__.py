@@ -12,11 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from attnscan.__version__ import __version__
+from attnscan.results.notebook import RENDERERS
 
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
     from attnscan.api.pictures_and_pages import plot, report
+    from attnscan.api.readings import with_reading
     from attnscan.api.studies import (
         ablate,
         compare,
@@ -67,6 +69,7 @@ __all__ = [
     "show",
     "similar",
     "syntax",
+    "with_reading",
 ]
 
 # No module of this package may have one of these names: importing it would put it in the
@@ -85,6 +88,7 @@ _HOMES = {
         "syntax",
     ),
     "api.pictures_and_pages": ("plot", "report"),
+    "api.readings": ("with_reading",),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch",),
     "inputs.sentence": ("Sentence",),
@@ -107,3 +111,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _show_heads(result: Any) -> str:
+    from attnscan.api.readings import show_heads
+
+    return show_heads(result)
+
+
+def _show_cards(cards: Any) -> str:
+    from attnscan.api.readings import show_cards
+
+    return show_cards(cards)
+
+
+RENDERERS |= {"HeadScores": _show_heads, "Cards": _show_cards}

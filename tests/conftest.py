@@ -29,6 +29,7 @@ from support.loaded_models import LoadedModels  # noqa: E402
 from support.toy_bert import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
+from attnscan.api.readings import with_every_reading  # noqa: E402
 from attnscan.cli.commands_table import COMMAND_NAMES  # noqa: E402
 from attnscan.model.forward import quiet_transformers  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
@@ -145,8 +146,8 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def article() -> attnscan.HeadScores:
-    """The article's pair by the bundled model, with its attention."""
-    return attnscan.classify(A, B, model="bundled", predictive="off")
+    """The article's pair by the bundled model, with its attention and every reading."""
+    return with_every_reading(attnscan.classify(A, B, model="bundled", predictive="off"))
 
 
 @pytest.fixture(scope="session")

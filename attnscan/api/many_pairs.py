@@ -198,10 +198,10 @@ def rank_pairs_with(
     result = finish_scan(scanner, scanned, observer=observer)
     call.note(scanner, result.signature)
     if call.held is None:
-        return replace(result, html=heads_html)
+        return result
     doing = "scoring the pairs that are held against these"
     held = finish_scan(scanner, run_scan(scanner, call.held, doing=doing))
-    return replace(result, held=held, html=heads_html)
+    return replace(result, held=held)
 
 
 def _announcing(scanner: Scanner, start: int, total: int) -> OnProgress:
@@ -476,7 +476,7 @@ def finish(shard: ScanState, *, model: Any = None, tokenizer: Any = None) -> Hea
         from attnscan.scan.pair_scan import finish_scan
 
         _check_signature(shard, scanner)
-        return replace(finish_scan(scanner, shard), html=heads_html)
+        return finish_scan(scanner, shard)
 
 
 def _request_of(shard: ScanState, model: Any, tokenizer: Any) -> ModelRequest:

@@ -47,7 +47,6 @@ from attnscan.results.files import ResultsByKind, check_suffix, write_file
 from attnscan.results.grid import AttentionName, Heads
 from attnscan.results.heads import HeadScores, HeadWeights
 from attnscan.results.predictions import Dependencies
-from attnscan.views.notebook import heads_html
 
 Weights = str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]
 """A file `.npz`, or the arrays that it would hold."""
@@ -212,7 +211,7 @@ def _classify_input(
         encoded = scanner.encode(pair)
         result = classify_input(scanner, pair, encoded, keep=keep)
         call.note(scanner, result.signature, encoded)
-    return replace(result, html=heads_html, pattern=tuple(call.names))
+    return replace(result, pattern=tuple(call.names))
 
 
 def _classify_weights(
@@ -238,7 +237,7 @@ def _classify_weights(
     from attnscan.scan.weights import classify_weights
 
     result = classify_weights(weights, name, call.options, keep=keep)
-    return replace(result, html=heads_html, pattern=tuple(call.names))
+    return replace(result, pattern=tuple(call.names))
 
 
 ClassifyKind = Callable[..., HeadScores]
@@ -299,7 +298,7 @@ def _classify_records(call: LibraryCall, keep: bool | Selection) -> Iterator[Hea
                 result = classify_input(scanner, record.pair, keep=keep)
             except InputError as error:
                 raise type(error)(f"{record.where}: {error.what}", error.remedy) from None
-            yield replace(result, html=heads_html, pattern=tuple(call.names))
+            yield replace(result, pattern=tuple(call.names))
 
 
 @library_function(predictive="off")

@@ -26,6 +26,7 @@ from attnscan.api.options import (
     parse_window,
 )
 from attnscan.api.pairs_input import Pairs, list_texts
+from attnscan.api.readings import with_every_reading, with_reading
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option
@@ -141,7 +142,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
         )
     if held is not None and (not subject.is_pairs or treebank is not None):
         raise OptionError("--held is beside many pairs", "give --pairs, or leave it out")
-    keep = Selection(window=parse_window(window), is_drawn=True)
+    keep = Selection(window=parse_window(window), is_drawn=True, every_reading=True)
     trees = None
     if treebank is not None:
         trees = read_trees(treebank, sentences, options)
@@ -265,9 +266,13 @@ def _results(
     result = subject.a
     if not isinstance(result, HeadScores):
         return [result]
-    if isinstance(keep, Selection) and keep.window is not None and result.is_one_input:
-        result = result.cut(keep)
-    return [result.with_reading(options.get("by"), options.get("special"))]
+    result = with_reading(result, options.get("by"), options.get("special"))
+    if isinstance(keep, Selection):
+        if keep.every_reading:
+            result = with_every_reading(result)
+        if keep.window is not None and result.is_one_input:
+            result = result.cut(keep)
+    return [result]
 
 
 def _classify(

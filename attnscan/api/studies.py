@@ -81,10 +81,10 @@ from attnscan.results.syntax import (
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
-from attnscan.views.notebook import cards_html
 
 if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
+    from attnscan.studies.card import HeadWatcher
 
 
 @library_function(predictive="off")
@@ -210,14 +210,17 @@ def head(  # a user of the library names them
     trees = None if treebank is None else _trees(treebank, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
-        ranking = _score_all_heads(scanner, call)
-        from attnscan.studies.card import cards
+        from attnscan.studies.card import HeadWatcher, cards, look_at
 
-        head_cards = cards(scanner, call.pairs.read(), ranking, selected, call.pairs.skips)
+        watcher = HeadWatcher(scanner, selected)
+        ranking = _score_all_heads(scanner, call, watcher)
+        if not watcher.pairs:
+            look_at(scanner, call.pairs.read(), watcher, call.pairs.skips)
+        head_cards = cards(scanner, ranking, watcher)
         if ablate:
             head_cards = tuple(_with_ablation(scanner, call, card) for card in head_cards)
         syntax = None if trees is None else _against_trees(scanner, *trees)
-    return Cards(tuple(replace(card, syntax=syntax) for card in head_cards), html=cards_html)
+    return Cards(tuple(replace(card, syntax=syntax) for card in head_cards))
 
 
 def _with_ablation(scanner: Scanner, call: LibraryCall, card: Any) -> Any:
@@ -226,11 +229,16 @@ def _with_ablation(scanner: Scanner, call: LibraryCall, card: Any) -> Any:
     return replace(card, ablation=lost)
 
 
-def _score_all_heads(scanner: Scanner, call: LibraryCall) -> HeadScores:
-    """Every head's scores, labels and habits; of one input by its words, as `classify` has them."""
+def _score_all_heads(scanner: Scanner, call: LibraryCall, watcher: HeadWatcher) -> HeadScores:
+    """Every head's scores, labels and habits; of one input by its words, as `classify` has them.
+
+    The watcher looks on where pairs are scored by this process, in the weights' number format.
+    """
     pair = call.pairs.single
     if pair is None:
-        return rank_pairs_with(scanner, call)
+        is_exact = scanner.tap is scanner.exact_tap
+        looks_on = is_exact and scanner.options.engine == "local"
+        return rank_pairs_with(scanner, call, observer=watcher if looks_on else None)
     from attnscan.scan.one_input import classify_input
 
     encoded = scanner.encode(pair)
@@ -555,7 +563,9 @@ def _read_tree(scanner: Scanner, number: int, record: Record) -> ReadTree:
     from attnscan.scan.one_input import classify_input
 
     encoded = scanner.encode(record.pair)
-    result = classify_input(scanner, record.pair, encoded, keep=Selection(is_drawn=True))
+    result = classify_input(
+        scanner, record.pair, encoded, keep=Selection(is_drawn=True, every_reading=True)
+    )
     return ReadTree(number, record.pair.sentences[0], encoded.words, result)
 
 

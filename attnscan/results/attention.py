@@ -42,6 +42,8 @@ class Selection:
     window: tuple[int, int] | None = None
     """First and last token of the queries and keys; of cross attention, the keys."""
     is_drawn: bool = False  # whether it is drawn token by token, in a picture or on a page
+    every_reading: bool = False
+    """Whether scores are wanted by every reading, as a page shows them."""
 
     def cells(
         self, tokens: Sequence[str], segments: Sequence[int], source: int = 0
@@ -167,6 +169,13 @@ class Attention:
     def keys(self) -> int:
         """How many tokens, from the first on, are keys: in cross attention those of the source."""
         return self.source or len(self.tokens)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all heads' rows of all tokens were kept."""
+        return self.chosen is None or (
+            self.chosen.heads is None and len(self.chosen.rows) == len(self.tokens)
+        )
 
     @property
     def passage(self) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
+from attnscan.results.notebook import render_html
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, signed_frame
 from attnscan.results.syntax import Syntax
@@ -130,7 +131,6 @@ class Cards:
     """The cards of some heads."""
 
     cards: tuple[Card, ...]  # in the order in which heads were named
-    html: Callable[[Cards], str] | None = field(default=None, compare=False)  # for a notebook
 
     @property
     def ranking(self) -> HeadScores:
@@ -153,7 +153,7 @@ class Cards:
         return f"Cards of {', '.join(card.head.name for card in self.cards)}"
 
     def _repr_html_(self) -> str | None:
-        return self.html(self) if self.html else None
+        return render_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head: labels and numbers, the heads most alike, and what changes do to it."""

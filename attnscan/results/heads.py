@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
+from attnscan.results.notebook import render_html
 from attnscan.results.scores import (
     MOST_HEADS,
     FloatArray,
@@ -112,10 +113,8 @@ class HeadScores:
     """Every head's scores by attention weights or by what heads carry.
 
     With `split`, those of the half that does not rank."""
-    labels_by: dict[AttentionView, Any] = field(default_factory=dict, compare=False)
-    """What every head does, by the readings that are known.
-
-    `Labels`, or a function that works them out when asked."""
+    labels_by: Mapping[AttentionView, Labels] = field(default_factory=dict, compare=False)
+    """What every head does, by the readings that were computed."""
     ranked_by: Scores | None = None  # with `split`, the scores by the half of the pairs that ranks
     units: tuple[str, ...] = ()  # the tokens, or the words, of one input that were scored
     sentence: tuple[int, ...] = ()
@@ -141,7 +140,10 @@ class HeadScores:
     """The patterns that were asked for of one input, which tables show; none for all."""
     held: HeadScores | None = field(default=None, compare=False)
     """The same of a second corpus, if one was held against this one."""
-    html: Callable[[HeadScores], str] | None = field(default=None, compare=False)  # for a notebook
+    scored_input: Any = field(default=None, compare=False, repr=False)
+    """What one input was scored against, where all of its attention was kept.
+
+    It is a `ScoredInput`, by which `attnscan.with_reading` scores other readings."""
 
     def __repr__(self) -> str:
         details = []
@@ -151,7 +153,7 @@ class HeadScores:
         return describe(self, *details)
 
     def _repr_html_(self) -> str | None:
-        return self.html(self) if self.html else None
+        return render_html(self)
 
     @property
     def is_one_input(self) -> bool:
@@ -192,11 +194,7 @@ class HeadScores:
         if not self.has_labels:
             message = "this ranking has no labels"
             raise OptionError(message, "score all patterns of pairs: leave out pattern")
-        labels: Labels | Callable[[], Labels] = self.labels_by[self.reading]
-        if not isinstance(labels, Labels):
-            labels = labels()
-            self.labels_by[self.reading] = labels
-        return labels
+        return self.labels_by[self.reading]
 
     @property
     def label(self) -> NDArray[np.str_]:
@@ -255,18 +253,18 @@ class HeadScores:
             signature=self.signature,
         )
 
-    def with_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
-        """Turn scores, labels and tables to another reading; None stays.
+    def select_reading(self, by: By | None = None, special: Special | None = None) -> HeadScores:
+        """Turn scores, labels and tables to another reading that was computed; None stays.
 
-        Raises: OptionError if it is not there.
+        Raises: OptionError if it was not.
         """
         reading = AttentionView(by or self.reading.by, special or self.reading.special)
-        if reading.by not in self.scores_by:
+        if reading.by not in self.scores_by and self.attention is not None:
             raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
         if reading != self.reading and reading not in self.labels_by:
             remedy = (
-                "make it with by= and special=, or with classify(keep_attention=True), "
-                "which has every reading"
+                "make it with by= and special=, or keep all of its attention: "
+                "classify(keep_attention=True)"
             )
             raise OptionError(f"this result is {self.reading}", remedy)
         signature = replace(self.signature, by=reading.by, special=reading.special)
@@ -309,7 +307,7 @@ class HeadScores:
             unit = attention.unit or range(len(attention.tokens))
             rows = slice(unit[chosen.rows[0]], unit[chosen.rows[-1]] + 1)
             targets = [target[:, rows] for target in self.targets]
-        return replace(self, attention=attention.only(chosen), targets=targets)
+        return replace(self, attention=attention.only(chosen), targets=targets, scored_input=None)
 
     def weights(self, selection: Selection, *, average: bool) -> HeadWeights:
         """Some heads' kept weights, or their mean.

@@ -43,6 +43,12 @@ class AttentionView:
         return f"{by}, {keys}"
 
 
+EVERY_READING = (
+    AttentionView("weight", "in"),
+    AttentionView("weight", "out"),
+    AttentionView("carried", "in"),
+    AttentionView("carried", "out"),
+)
 DEFAULT_VIEW = AttentionView()  # how every command reads attention unless something else is asked
 RAW_VIEW = AttentionView("weight", "in")
 """What `show` and the page's views show unless something else is asked."""

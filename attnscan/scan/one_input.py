@@ -1,9 +1,7 @@
 """One input through a model: what every head does on it, and which words help to predict which."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,11 +17,10 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Dependencies
-from attnscan.results.scores import FloatArray, Scores
-from attnscan.results.signature import AttentionView, By, Signature, Special
+from attnscan.results.scores import FloatArray, Labels, Scores
+from attnscan.results.signature import EVERY_READING, AttentionView, By, Signature, Special
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.blocks import KEY_SETS
 from attnscan.scoring.class_scorer import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
@@ -47,6 +44,7 @@ def classify_input(
     """
     if encoded is None:
         encoded = scanner.encode(pair)
+    readings: Sequence[AttentionView] = (scanner.options.reading,)
     chosen = None
     copies = int(bool(keep))
     if isinstance(keep, Selection):
@@ -54,8 +52,12 @@ def classify_input(
             scanner.grid(), encoded.tokens, encoded.segments, encoded.unit, encoded.source
         )
         copies = 2
+        if keep.every_reading:
+            readings = EVERY_READING
     scanner.check_room(len(encoded.tokens), chosen, copies)
-    reading = InputReading(scanner, pair, encoded, keep=bool(keep), chosen=chosen)
+    reading = InputReading(
+        scanner, pair, encoded, keep=bool(keep), chosen=chosen, readings=readings
+    )
     scanner.tap.run(reading.batch.model_inputs, reading.take)
     return reading.result()
 
@@ -88,6 +90,15 @@ def find_dependencies(
     return Dependencies(encoded.units, encoded.unit_sentence, dependencies, signature)
 
 
+@dataclass(frozen=True)
+class ScoredInput:
+    """What an input's attention was scored against: by this, other readings can be scored."""
+
+    encoded: EncodedInput
+    targets: Targets
+    options: ScanOptions
+
+
 class InputReading:
     """One input as a scanner's model reads it: takes its attention, then says what heads do."""
 
@@ -99,20 +110,20 @@ class InputReading:
         *,
         keep: bool = False,
         chosen: Chosen | None = None,
+        readings: Sequence[AttentionView] = (),
     ) -> None:
-        """`chosen` is the part of its attention that is kept.
+        """`readings` are those to be scored; none for that of the options.
 
-        Where that is of some heads, there are no habits.
+        `chosen` is the part of the attention that is kept. Where that is of some heads, there are
+        no habits.
         """
         options = scanner.options
         self._scanner = scanner
         self._pair = pair
-        self._encoded = encoded
         self.batch = scanner.collate([encoded])
         self._word_dependencies = scanner.word_dependencies([encoded])
-        self._targets = Targets(
-            self.batch, options.patterns, self._word_dependencies, by_query=True
-        )
+        targets = Targets(self.batch, options.patterns, self._word_dependencies, by_query=True)
+        self._scored = ScoredInput(encoded, targets, options)
         in_full = chosen is None or chosen.heads is None
         self._projections: OutputProjections | None = None
         self._why_not_carried = ""
@@ -121,12 +132,10 @@ class InputReading:
                 self._projections = scanner.projections
             except CaptureError as error:
                 self._why_not_carried = error.what
-        kinds: list[By] = ["weight"]
-        if self._projections is not None:
-            kinds.append("carried")
-        self._scorers = {
-            by: InputScorers(self._targets, options, keep=keep, in_full=in_full) for by in kinds
-        }
+        readings = readings or (options.reading,)
+        if self._projections is None:
+            readings = [reading for reading in readings if not reading.carried]
+        self._scorers = make_scorers(targets, readings, in_full=in_full)
         self._keeper: AttentionKeeper | None = None
         if keep:
             norms = None if self._projections is None else self._projections.value_norms
@@ -135,10 +144,11 @@ class InputReading:
 
     def take(self, block: AttentionBlock) -> None:
         """Take one block of attention while the model runs."""
-        self._scorers["weight"].take(block)
+        if "weight" in self._scorers:
+            self._scorers["weight"].take(block)
         if self._projections is not None:
-            carried = self._projections.to_carried(block)
-            self._scorers["carried"].take(carried)
+            if "carried" in self._scorers:
+                self._scorers["carried"].take(self._projections.to_carried(block))
             outputs = self._projections.output_norms(block)[0]
             if self._outputs.shape[:2] != block.grid.shape:
                 self._outputs = outputs.new_zeros(*block.grid.shape, block.tokens)
@@ -147,17 +157,17 @@ class InputReading:
             self._keeper(block)
 
     def result(self) -> HeadScores:
-        """Make the result of the input; how sure labels are is computed when it is read.
+        """Make the result of the input, with its labels and how sure they are.
 
         Raises: CaptureError if the model's attention is not finite.
         """
         scanner = self._scanner
-        encoded = self._encoded
+        encoded = self._scored.encoded
         signature = scanner.signature(
             input_hash=self._pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated)
         )
         why_no_measure = None if self._word_dependencies else scanner.why_no_measure
-        result = result_of_input(signature, encoded, scanner.options, self._scorers, why_no_measure)
+        result = result_of_input(signature, self._scored, self._scorers, why_no_measure)
         related = self.batch.related_pairs
         links = unit_links(encoded) if encoded.source else ()
         notes = [
@@ -173,7 +183,7 @@ class InputReading:
         if self._projections is not None:
             result = replace(result, output=_shares_of_output(self._outputs, encoded))
         if self._keeper is not None:
-            result = with_attention(result, self._keeper.attention(encoded), self._targets)
+            result = with_attention(result, self._keeper.attention(encoded), self._scored)
         return result
 
     def _without_links(self, not_measured: Mapping[str, str]) -> dict[str, str]:
@@ -188,32 +198,58 @@ class InputReading:
 class InputScorers:
     """Consumers of one input's attention, by weight or by what heads carry, word by word.
 
-    With `keep`, habits are counted with special tokens in and out, else as the options say. Without
-    `in_full`, when the attention of some heads alone is kept, there are no habits.
+    Habits are counted with special tokens in, out, or both. Without `in_full`, when the attention
+    of some heads alone is kept, there are no habits.
     """
 
     def __init__(
-        self, targets: Targets, options: ScanOptions, *, keep: bool, in_full: bool = True
+        self, targets: Targets, special: Sequence[Special], *, in_full: bool = True
     ) -> None:
-        wanted: tuple[Special, ...] = get_args(Special) if keep else (options.reading.special,)
         self._units = targets.units
-        self.scorer = PatternScorer(targets)
-        self.class_scorers: dict[Special, ClassScorer | None] = dict.fromkeys(wanted)
+        self._scorer = PatternScorer(targets)
+        self._class_scorers: dict[Special, ClassScorer | None] = dict.fromkeys(special)
         if in_full:
-            for special in wanted:
-                scorer = ClassScorer(targets.units, special=special == "in")
-                self.class_scorers[special] = scorer
+            for name in special:
+                self._class_scorers[name] = ClassScorer(targets.units, special=name == "in")
 
     def take(self, block: AttentionBlock) -> None:
-        """Take one block."""
-        class_scorers = [scorer for scorer in self.class_scorers.values() if scorer is not None]
-        show_units(self._units, [self.scorer, *class_scorers], block)
+        """Take one block, in which what heads carry stands in place of weights where it is read."""
+        class_scorers = [scorer for scorer in self._class_scorers.values() if scorer is not None]
+        show_units(self._units, [self._scorer, *class_scorers], block)
+
+    def scores(self, options: ScanOptions, signature: Signature) -> Scores:
+        """Every head's scores. Raises: CaptureError if the model's attention is not finite."""
+        scored = [pattern.scored for pattern in options.patterns]
+        return scores_of(self._scorer.sums(), scored, options.kind, signature.layers)
+
+    def labels(self, by: By, scores: Scores, options: ScanOptions) -> dict[AttentionView, Labels]:
+        """What every head does, and how sure that is, with special tokens in, out, or both."""
+        word_sums = self._scorer.word_sums()
+        labels = {}
+        for special, class_scorer in self._class_scorers.items():
+            reading = AttentionView(by, special)
+            sums: dict[str, FloatArray] = {}
+            if class_scorer is not None:
+                sums = {**word_sums, **class_scorer.sums()}
+            labels[reading] = labels_of(
+                scores, sums, reading, options.threshold, options.seed, by_pair=False
+            )
+        return labels
+
+
+def make_scorers(
+    targets: Targets, readings: Sequence[AttentionView], *, in_full: bool = True
+) -> dict[By, InputScorers]:
+    """The scorers of some readings: those of the same rows share one."""
+    special: dict[By, list[Special]] = {}
+    for reading in readings:
+        special.setdefault(reading.by, []).append(reading.special)
+    return {by: InputScorers(targets, names, in_full=in_full) for by, names in special.items()}
 
 
 def result_of_input(
     signature: Signature,
-    encoded: EncodedInput,
-    options: ScanOptions,
+    scored: ScoredInput,
     scorers: Mapping[By, InputScorers],
     why_no_measure: str | None,
 ) -> HeadScores:
@@ -221,27 +257,12 @@ def result_of_input(
 
     `why_no_measure` says why `predictive` was not measured, if so.
     """
-    scored = [pattern.scored for pattern in options.patterns]
+    options = scored.options
     scores: dict[By, Scores] = {}
-    labels: dict[AttentionView, Any] = {}
+    labels: dict[AttentionView, Labels] = {}
     for by, input_scorers in scorers.items():
-        sums = input_scorers.scorer.sums()
-        scores[by] = scores_of(sums, scored, options.kind, signature.layers)
-        word_sums = input_scorers.scorer.word_sums()
-        for special, class_scorer in input_scorers.class_scorers.items():
-            reading = AttentionView(by, special)
-            label_sums: dict[str, FloatArray] = {}
-            if class_scorer is not None:
-                label_sums = _sums_of_key_set(word_sums, reading) | class_scorer.sums()
-            labels[reading] = partial(
-                labels_of,
-                scores[by],
-                label_sums,
-                reading,
-                options.threshold,
-                options.seed,
-                by_pair=False,
-            )
+        scores[by] = input_scorers.scores(options, signature)
+        labels |= input_scorers.labels(by, scores[by], options)
     not_measured = {}
     if why_no_measure is not None:
         not_measured = {
@@ -252,27 +273,65 @@ def result_of_input(
         scores_by=scores,
         labels_by=labels,
         not_measured=not_measured,
-        units=encoded.units,
-        sentence=encoded.unit_sentence,
+        units=scored.encoded.units,
+        sentence=scored.encoded.unit_sentence,
         shown=options.shown,
     )
 
 
-def _sums_of_key_set(
-    sums: Mapping[str, FloatArray], reading: AttentionView
-) -> dict[str, FloatArray]:
-    """Those sums that labels of a reading are made of; no others are kept."""
-    key_set = KEY_SETS[reading.words_only]
-    return {name: values for name, values in sums.items() if name.startswith(key_set)}
-
-
-def with_attention(result: HeadScores, attention: Attention, targets: Targets) -> HeadScores:
+def with_attention(result: HeadScores, attention: Attention, scored: ScoredInput) -> HeadScores:
     """A result with the input's attention and the patterns' targets, under the masks it had."""
     if attention.visible is None:
         return replace(result, attention=attention)
     rows = None if attention.chosen is None else attention.chosen.rows
-    layer_targets = targets.by_layer(attention.visible, rows)
-    return replace(result, attention=attention, targets=layer_targets)
+    layer_targets = scored.targets.by_layer(attention.visible, rows)
+    result = replace(result, attention=attention, targets=layer_targets)
+    return replace(result, scored_input=scored) if attention.is_whole else result
+
+
+def add_readings(result: HeadScores, readings: Sequence[AttentionView]) -> HeadScores:
+    """A result with the scores and labels of more readings, from the attention that it has kept.
+
+    Its attention is whole. Readings of what heads carry need the norms of values.
+    """
+    scored: ScoredInput = result.scored_input
+    scores = dict(result.scores_by)
+    labels = dict(result.labels_by)
+    for by, input_scorers in make_scorers(scored.targets, readings).items():
+        for block in _kept_blocks(result.kept_attention(), carried=by == "carried"):
+            input_scorers.take(block)
+        scores[by] = input_scorers.scores(scored.options, result.signature)
+        labels |= input_scorers.labels(by, scores[by], scored.options)
+    in_order = {reading: labels[reading] for reading in EVERY_READING if reading in labels}
+    return replace(result, scores_by=scores, labels_by=in_order)
+
+
+def _kept_blocks(attention: Attention, *, carried: bool) -> Iterator[AttentionBlock]:
+    """The attention that was kept, layer by layer, as the model's run showed it."""
+    assert attention.visible is not None
+    everything = slice(None)
+    keys = slice(0, attention.keys)
+    queries = slice(attention.source, None)
+    weights = attention.carried.weights if carried else attention.weights
+    masks: dict[bytes, Tensor] = {}  # layers of one mask share it, and what follows from it
+    for layer, layer_visible in enumerate(attention.visible):
+        visible = masks.setdefault(layer_visible.tobytes(), torch.from_numpy(layer_visible)[None])
+        value_norms = None
+        if carried and attention.norms is not None:
+            value_norms = torch.from_numpy(attention.norms[layer][None, :, keys])
+        yield AttentionBlock(
+            grid=attention.grid,
+            layer=layer,
+            inputs=everything,
+            heads=everything,
+            weights=torch.from_numpy(weights[layer][None, :, queries, keys]),
+            visible=visible,
+            query=None,
+            key=None,
+            scaling=None,
+            logits=None,
+            value_norms=value_norms,
+        )
 
 
 def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:

@@ -13,8 +13,8 @@ from attnscan.model.attention_block import AttentionBlock, expand_to_both_texts,
 from attnscan.results.attention import Attention, Selection
 from attnscan.results.grid import Grid
 from attnscan.results.heads import HeadScores
-from attnscan.results.signature import Signature
-from attnscan.scan.one_input import InputScorers, result_of_input, with_attention
+from attnscan.results.signature import EVERY_READING, Signature
+from attnscan.scan.one_input import ScoredInput, make_scorers, result_of_input, with_attention
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.units import Targets
 from attnscan.text import hashed
@@ -36,18 +36,20 @@ def classify_weights(
     options = options.with_causal_patterns(causal=saved.source == 0 and not sees_later)
     encoded = encode_tokens(saved, options.unit)
     targets = Targets(collate([encoded]), options.patterns, by_query=True)
-    scorers = InputScorers(targets, options, keep=bool(keep))
+    scored = ScoredInput(encoded, targets, options)
+    readings = [options.reading]
+    if isinstance(keep, Selection) and keep.every_reading:
+        readings = [reading for reading in EVERY_READING if not reading.carried]
+    scorers = make_scorers(targets, readings)
     grid = Grid(saved.attention.shape[:2], options.kind)
     for block in _blocks(saved, grid):
-        scorers.take(block)
+        scorers["weight"].take(block)
     signature = _sign(saved, name, options)
-    result = result_of_input(
-        signature, encoded, options, {"weight": scorers}, "there is no model to ask"
-    )
+    result = result_of_input(signature, scored, scorers, "there is no model to ask")
     if not keep:
         return result
     attention = Attention.of(saved, encoded.sentence, encoded.unit, options.kind)
-    result = with_attention(result, attention, targets)
+    result = with_attention(result, attention, scored)
     return result.cut(keep) if isinstance(keep, Selection) else result
 
 

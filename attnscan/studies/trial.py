@@ -20,6 +20,7 @@ from attnscan.results.attention import check_drawn
 from attnscan.results.explanation import SHUFFLED
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import LIKELIEST, Change, HiddenToken, Prediction, PredictionKind
+from attnscan.results.signature import EVERY_READING
 from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import (
@@ -104,7 +105,9 @@ class Trials:
         written = scanner.encode(pair)
         check_drawn(len(written.tokens), "give a shorter text")
         scanner.check_room(len(written.tokens), copies=2)
-        reading = InputReading(scanner, pair, self._hide(written, change), keep=True)
+        reading = InputReading(
+            scanner, pair, self._hide(written, change), keep=True, readings=EVERY_READING
+        )
         order = shuffle_words([written], len(written.tokens), scanner.options.seed)
         tried = _TriedInput(
             written=written,

@@ -158,7 +158,7 @@ def test_letters_colours_thumbnails_and_counts_follow_the_reading(
     for by, special in READINGS:
         choose(page, "by", by)
         choose(page, "special", special)
-        result = article.with_reading(by, special)
+        result = article.select_reading(by, special)
         labels = result.labels
         spoken = page.locator("#thumbnails button").evaluate_all(
             "all => all.map(button => button.ariaLabel)"
@@ -189,7 +189,7 @@ def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
 ) -> None:
     page, by_weight = (
         opened(article_page, "#by=weight&special=in"),
-        article.with_reading("weight", "in"),
+        article.select_reading("weight", "in"),
     )
     page.select_option("#order", "next-word")
     scores = np.sort(by_weight.table.score[..., 0].ravel())[::-1]
@@ -199,7 +199,7 @@ def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
     grid = article.scores.grid
     for by, special in READINGS[:3]:  # delimiter is of all attention, among words too
         go(page, f"#order=delimiter&by={by}&special={special}")
-        order = article.with_reading(by, special).order("delimiter")
+        order = article.select_reading(by, special).order("delimiter")
         assert texts(page.locator("#thumbnails b")) == [grid[number].name for number in order]
     go(page, "#by=weight&special=out")
     for name in ("next-word", "next-3"):  # a pattern and a habit
@@ -220,7 +220,7 @@ def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
 
     go(page, "#view=table&by=carried&special=in&only=previous-word&sort=-output")
     names, sorting = page.locator("#scores tbody th"), "#scores thead button[value='{}']"
-    among_words = article.with_reading("carried", "in").labels.among_words
+    among_words = article.select_reading("carried", "in").labels.among_words
     heads = [head for head in grid if among_words[head.place] == "previous-word"]
     heads.sort(key=lambda head: -article.output[head.place])
     assert texts(names) == [head.name for head in heads]
@@ -243,7 +243,7 @@ def test_heads_are_ordered_filtered_sorted_and_saved_by_what_they_do(
 def test_the_table_shows_and_saves_the_csv(
     opened: Open, article_page: Path, article: HeadScores, by: By, special: Special
 ) -> None:
-    result = article.with_reading(by, special)
+    result = article.select_reading(by, special)
     page = opened(article_page, f"#view=table&by={by}&special={special}")
     content = render(result.to_frame(), "csv")
     assert saved_table(page) == content
@@ -365,7 +365,7 @@ def test_heads_are_chosen_one_or_several_kept_in_the_address_or_not_on_the_page(
                 "there is no head 9-9: this model has 6 layers of 12 heads"
             )
     expect(unknown).to_be_hidden()
-    labels = article.with_reading("weight", "in").labels
+    labels = article.select_reading("weight", "in").labels
     name = words(str(labels.among_words[2, 9])) + "?" * bool(labels.unsure[2, 9])
     expect(titles).to_have_text([f"Head 2-9 {name}"])
     page.go_back()
@@ -461,7 +461,7 @@ def test_the_card_of_a_head_follows_the_reading(
     attention, head = article.kept_attention(), Head(1, 1)
     place, labels = (
         head.place,
-        {reading: article.with_reading(*reading).labels for reading in READINGS},
+        {reading: article.select_reading(*reading).labels for reading in READINGS},
     )
     does = {
         r: words(str(of.among_words[place])) + "?" * bool(of.unsure[place])

@@ -92,11 +92,11 @@ def test_what_comes_from_outside_is_safe_in_a_repr() -> None:
 
 def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
     result = result_of([[0.1, 0, 0, 0]])
-    assert result.with_reading("weight", "out").label.item() == ""
+    assert result.select_reading("weight", "out").label.item() == ""
     with pytest.raises(OptionError, match="by attention weight, among words"):
-        result.with_reading(special="in")
-    with pytest.raises(OptionError, match="what heads carry is not in this result"):
-        result.with_reading("carried")
+        result.select_reading(special="in")
+    with pytest.raises(OptionError, match="by attention weight, among words; .*keep all"):
+        result.select_reading("carried")
 
 
 def test_above_chance_is_zero_at_chance_and_one_at_best() -> None:

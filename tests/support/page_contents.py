@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.api.readings import with_every_reading
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.grid import AttentionKind
@@ -60,7 +61,7 @@ def made_up(
     segments = tuple(int(i > length // 2) for i in range(length))
     special = (True, *[False] * (length - 2), True)
     saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
-    result = classify_weights(saved, "made-up", ScanOptions(), keep=True)
+    result = with_every_reading(classify_weights(saved, "made-up", ScanOptions(), keep=True))
     attention = replace(
         Attention.of(saved, result.sentence, (), AttentionKind.ONLY),
         query=query,
@@ -83,15 +84,17 @@ def carrying(result: HeadScores) -> tuple[HeadScores, Attention]:
     spread = np.where(
         shares.any(-1, keepdims=True), shares, attention.weights
     )  # saved weights may hold no empty row
-    carried = classify_weights(
-        replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True
+    carried = with_every_reading(
+        classify_weights(
+            replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True
+        )
     )
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
     labels_by = dict(result.labels_by)
     for reading in carried.labels_by:
         of_norms = AttentionView("carried", reading.special)
         labels_by[of_norms] = replace(
-            carried.with_reading(special=reading.special).labels, reading=of_norms
+            carried.select_reading(special=reading.special).labels, reading=of_norms
         )
     scores_by = {**result.scores_by, "carried": carried.scores}
     changes = {"output": output, "attention": attention}

@@ -151,7 +151,7 @@ def test_results_without_pictures_attention_or_labels_are_refused(ranking: HeadS
 def test_the_map_has_the_letter_and_the_colour_of_every_head(
     article: HeadScores, by: Any, said: str
 ) -> None:
-    result = article.with_reading(by)
+    result = article.select_reading(by)
     labels, svg = result.labels, picture(result)
     both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
     expected = Counter(letter(str(name)) + "?" * bool(unsure) for name, unsure in both)

@@ -80,10 +80,11 @@ def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list[dict[st
     assert_allclose(by_weight.output, by_hand[0]["output"], atol=1e-6)
     assert_allclose(by_weight.output.sum(1), 1)
     assert_allclose(by_weight.kept_attention().carried.weights, by_hand[0]["carried"], atol=1e-6)
-    assert (by_weight.with_reading("carried").label == by_norm.label).all()
+    assert (attnscan.with_reading(by_weight, "carried").label == by_norm.label).all()
     assert not (by_weight.label == by_norm.label).all()
     assert_allclose(
-        by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score
+        by_norm.scores.every_key.score,
+        attnscan.with_reading(by_weight, "carried").scores.every_key.score,
     )
 
 
@@ -121,7 +122,7 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
     found = attnscan.classify(*TEXT, model=str(resting), related=False, predictive="off")
     assert found.label[0, 0] == "delimiter" and found.among_words[0, 0] == "previous-word"
-    assert found.with_reading("carried").label[0, 0] == "previous-word"
+    assert attnscan.with_reading(found, "carried").label[0, 0] == "previous-word"
     ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", by="carried")
     by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
     assert by_pattern["previous-word"] > 0.99 and by_pattern["delimiter"] < 0.1
@@ -131,7 +132,7 @@ def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
 def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None:
     """The second head of the planted layer has no values at all."""
     found = attnscan.classify("the cat sat .", model=str(resting), predictive="off")
-    carried = found.with_reading("carried")
+    carried = attnscan.with_reading(found, "carried")
     assert (carried.scores.every_key.n[0, 1] == 0).all() and carried.label[0, 1] == ""
     assert np.isnan(carried.scores.means["entropy"][0, 1]) and found.output[0].tolist() == [1, 0]
     assert (found.kept_attention().carried.weights[0, 1] == 0).all()

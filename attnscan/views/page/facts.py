@@ -66,7 +66,7 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
         readings = sorted(result.labels_by, key=lambda reading: reading == result.reading)
     names = {reading.by + "-words" * reading.words_only: reading for reading in readings}
     tables = {
-        name: _table_of(result.with_reading(reading.by, reading.special))
+        name: _table_of(result.select_reading(reading.by, reading.special))
         for name, reading in names.items()
     }
     as_json = pd.Series(tables).to_json(double_precision=5)  # with null for NaN
@@ -163,12 +163,14 @@ def _card_command(signature: Signature) -> str:
 
 def _why_not(result: HeadScores, attention: Attention | None) -> dict[str, str]:
     """Why a page lacks a reading, the weights of some heads, or queries and keys."""
+    advice = f"this page was made {result.reading}; make one with"
+    by = "weight" if result.reading.carried else "carried"
+    special = "in" if result.reading.words_only else "out"
+    one_reading = {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
     if attention is None:
-        advice = f"this page was made {result.reading}; make one with"
-        by = "weight" if result.reading.carried else "carried"
-        special = "in" if result.reading.words_only else "out"
-        return {by: f"{advice} --by {by}", special: f"{advice} --special {special}"}
-    reasons = {
+        return one_reading
+    reasons = {} if len(result.labels_by) > 1 else one_reading
+    reasons |= {
         "weights": "the page holds the heads that follow a pattern most, as many as fit",
         "neurons": "there was no room for this head's queries and keys; "
         "--size or --heads brings them",

@@ -255,9 +255,9 @@ def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(
     small: tuple, by: By
 ) -> None:
     result, _ = carrying(small[0])
-    facts = Elements(page(result.with_reading(by)).html).facts
+    facts = Elements(page(result.select_reading(by)).html).facts
     for name, (of_by, special) in READINGS.items():
-        scores = result.with_reading(of_by, special)
+        scores = result.select_reading(of_by, special)
         labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
         columns, *rows = csv.reader(io.StringIO(render(scores.to_frame(), "csv").decode()))
         assert (
