@@ -40,9 +40,9 @@ from attnscan.scoring.relations import syntax_of
 _DIGESTS = 1 << 256
 _FORMAT = 23  # of state files
 Sums = Mapping[str, PairSums]
-"""Sums over pairs by name: `scored`, of which scores are made; `grouped`, the same in blocks by group,
-of which labels are made; with `split`, `ranked`, which heads are ranked by; of sentences with trees
-instead of these, those of `RelationSums`."""
+"""Sums over pairs by name: `scored`, of which scores are made; `grouped`, the same in blocks by
+group, of which labels are made; with `split`, `ranked`, which heads are ranked by; of sentences
+with trees instead of these, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -144,7 +144,7 @@ def no_pair(purpose: str) -> InputError:
 
 
 def sums_by_group(inputs: Sequence[EncodedInput], pair_sums: SumsByName) -> Sums:
-    """The sums of some inputs in blocks of pairs, as `scored`, and in blocks by group, as `grouped`.
+    """The sums of some inputs in blocks of pairs, `scored`, and in blocks by group, `grouped`.
 
     Where pairs are in no group, they are grouped by their length.
     """

@@ -125,8 +125,11 @@ def _distinct_sets(sets: Sequence[HeadSet]) -> list[HeadTuple]:
 
 def _switch_masks(sets: Sequence[HeadTuple], grid: Grid) -> Tensor:
     """Which heads are off, of each set. Shape: [set, layer, head], bool."""
-    rows = [torch.tensor([head in heads for head in grid]) for heads in sets]
-    return torch.stack(rows).view(-1, *grid.shape)
+    off = torch.zeros(len(sets), *grid.shape, dtype=torch.bool)
+    for number, heads in enumerate(sets):
+        for head in heads:
+            off[number, *head.place] = True
+    return off
 
 
 def _windows(
