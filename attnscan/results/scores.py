@@ -209,7 +209,7 @@ class Labels:
     resampled: str = "pairs"  # what is resampled: `pairs`, or the `words` of one input
     units: int = 0  # how many of these there are
     groups: int = 0
-    """How many groups of pairs are resampled, and in these pairs; 0 where pairs or words alone are."""
+    """How many groups of pairs are resampled, and in these pairs; 0 where there are no groups."""
     classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None
     """Names, shares, standard errors and chances, of a `Profile`; None where they were not kept."""
 

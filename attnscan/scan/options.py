@@ -219,12 +219,12 @@ class ScanOptions:
     def with_causal_patterns(self, *, causal: bool) -> Self:
         """These options with the patterns of causal models, if attention is causal.
 
-        A decoder's attention is always causal. Where some of the seven patterns were chosen, these
+        A decoder's attention is always causal. Where some patterns were chosen, these
         stay as they are.
         """
-        has_all_seven = self.patterns[: len(PATTERNS)] == PATTERNS
+        has_all = self.patterns[: len(PATTERNS)] == PATTERNS
         is_causal = causal or self.kind is AttentionKind.DECODER
-        if not is_causal or not has_all_seven or self.relations is not None:
+        if not is_causal or not has_all or self.relations is not None:
             return self
         return replace(self, patterns=tuple(dict.fromkeys((*SHIPPED, *self.patterns))))
 

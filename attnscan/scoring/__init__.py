@@ -1,6 +1,6 @@
 """Patterns and attention to sums.
 
-patterns.py        what a pattern is; the seven, and those of a user's own, from a Python file
+patterns.py        what a pattern is; ours, and those of a user's own, from a Python file
 cross.py           the patterns of cross attention
 units.py           a batch by its words: attention between these, targets, sums of pairs or words
 layout.py          the targets of some inputs under one mask, laid out once for all heads

@@ -1,4 +1,4 @@
-"""What a pattern is; the seven of Vig, "Deconstructing BERT" (2018/19); three of causal models; a user's own.
+"""What a pattern is; those of Vig, "Deconstructing BERT" (2018/19), of causal models, and own ones.
 
 A pattern is a pure function from a batch of inputs to its *target*: for every query the keys that a
 head following the pattern would look at. The drawings below are those functions run on one toy pair,
@@ -333,7 +333,7 @@ PATTERNS = (
     DELIMITER,
     shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True),
 )
-"""The seven patterns, in the order of every table."""
+"""The patterns that every model is scored for, in the order of every table."""
 CAUSAL_PATTERNS = (
     shipped(induction, "J", "#0072b2", "same", "what followed the same word before"),
     shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before"),
@@ -371,7 +371,7 @@ def chosen(
             raise OptionError(f"there is no pattern '{wanted}'", remedy)
         result.append(pattern if isinstance(pattern, Pattern) else Pattern.of(pattern))
     if not result:
-        raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
+        raise OptionError("there is no pattern to score by", "leave `patterns` out for all")
     names = [pattern.id for pattern in result]
     for pattern in result:
         if names.count(pattern.id) > 1:

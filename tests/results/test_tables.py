@@ -26,6 +26,15 @@ from attnscan.text import plain
 
 OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
 NAN = math.nan
+PATTERNS = (
+    "next-word",
+    "previous-word",
+    "identical",
+    "cross-sentence",
+    "predictive",
+    "delimiter",
+    "bag-of-words",
+)
 
 texts = st.text(st.characters(codec="utf-8"))
 starts = st.sampled_from(["", "=", "+", "-", "@", "\t", "\r", "\n", "|", '"', ",", "'"])
@@ -42,7 +51,7 @@ def two_heads(name: str = "saved.npz") -> pd.DataFrame:
     attention = np.stack([ahead, np.full((4, 4), 0.25, np.float32)])[None]
     special = (True, False, False, True)
     saved = SavedWeights(attention, ("[CLS]", "a", "b", "[SEP]"), (0,) * 4, special, (False,) * 4)
-    return classify_weights(saved, name, ScanOptions()).to_frame()
+    return classify_weights(saved, name, ScanOptions()).to_frame(PATTERNS)
 
 
 def test_csv_of_classify_to_the_byte() -> None:

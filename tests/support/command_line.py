@@ -9,13 +9,19 @@ import typer
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
+from attnscan.results.columns import MEAN_COLUMNS
+from attnscan.scoring.patterns import PATTERNS
 
 A = "I went to the store."
 B = "At the store, I bought fresh strawberries."
-COLUMNS = (
-    "model,layer,head,name,label,label_stays,among_words,share,average,"
-    "next-word,previous-word,identical,cross-sentence,predictive,delimiter,bag-of-words,entropy"
+COLUMNS = ",".join(
+    (
+        "model,layer,head,name,label,label_stays,among_words,share,average",
+        *(pattern.id for pattern in PATTERNS),
+        *(column.name for column in MEAN_COLUMNS),
+    )
 )
+"""Of the table with a row for each head."""
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:

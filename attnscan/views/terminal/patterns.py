@@ -10,8 +10,8 @@ _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predic
 def patterns_text() -> str:
     """The patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
     title = (
-        'The seven patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and three of\n'
-        "causal models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
+        'The patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and those of causal\n'
+        "models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
     )
     blocks = [
         f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}"
