@@ -106,6 +106,7 @@ OTHERWISE = {
     "--all",
     "--attention",
     "--heads",
+    "--held",
     "--output",
     "--pattern",
     "--predictive",
