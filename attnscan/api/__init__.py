@@ -5,7 +5,9 @@ many_pairs.py          heads, profile; load, shard, finish
 studies.py             explain, head, ablate, similar, compare, syntax; patterns, models
 pictures_and_pages.py  report, plot
 readings.py            with_reading: by weight or what heads carry, special tokens in or out
-options.py             what each function takes, declared once, and checked
+option_groups.py       what each function takes by name, in typed groups
+signatures.py          the signatures of functions, made of what they declare
+options.py             the options of a call, checked
 pairs_input.py         the pairs that callers give
 open_model.py          one call: its options checked, its pairs ready, its model opened
 """

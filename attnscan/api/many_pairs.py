@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, overload
 
-from attnscan.api.one_input import Weights, classify
+from attnscan.api.one_input import classify
 from attnscan.api.open_model import (
     NAMED,
     LibraryCall,
@@ -22,7 +22,7 @@ from attnscan.api.open_model import (
     library_call,
     open_models,
 )
-from attnscan.api.options import (
+from attnscan.api.option_groups import (
     ATTENTION,
     HELD,
     PAIRS,
@@ -38,25 +38,23 @@ from attnscan.api.options import (
     Patterns,
     ProfileOptions,
     ShardOptions,
-    file_to_write,
-    library_function,
-    model_name,
-    scan_options,
-    split_kinds,
+    Weights,
 )
+from attnscan.api.options import file_to_write, model_name, scan_options, split_kinds
 from attnscan.api.pairs_input import Pairs, PairsInput
+from attnscan.api.signatures import library_function
 from attnscan.errors import OptionError, StateError
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Text
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import ResultsByKind, is_stream
 from attnscan.results.grid import AttentionName, Heads
-from attnscan.results.heads import HeadScores, Profile
 from attnscan.scan.options import OnProgress, note, silent
 from attnscan.text import counted
 
 if TYPE_CHECKING:
     from attnscan.model.loading import LoadedModel
+    from attnscan.results.heads import HeadScores, Profile
     from attnscan.scan.pair_scan import PairObserver
     from attnscan.scan.scanner import Scanner
     from attnscan.scan.state import ScanState

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Unpack, overload
-
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack, overload
 
 from attnscan.api.open_model import LibraryCall, call_input, library_call
-from attnscan.api.options import (
+from attnscan.api.option_groups import (
     ATTENTION,
     HEADS,
     PATTERN,
@@ -31,25 +29,22 @@ from attnscan.api.options import (
     File,
     Patterns,
     ShowOptions,
-    file_to_write,
-    library_function,
-    parse_window,
-    split_kinds,
+    Weights,
 )
+from attnscan.api.options import file_to_write, parse_window, split_kinds
 from attnscan.api.pairs_input import Pairs, check_no_reading, single_input
+from attnscan.api.signatures import library_function
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import QuerySide, Text
-from attnscan.inputs.weights import read_weights, weights_of, write_weights
-from attnscan.results.attention import Selection
 from attnscan.results.choices import Side
 from attnscan.results.files import ResultsByKind, check_suffix, write_file
 from attnscan.results.grid import AttentionName, Heads
-from attnscan.results.heads import HeadScores, HeadWeights
-from attnscan.results.predictions import Dependencies
 
-Weights = str | os.PathLike[str] | Mapping[str, ArrayLike] | Sequence[Any]
-"""A file `.npz`, or the arrays that it would hold."""
+if TYPE_CHECKING:
+    from attnscan.results.attention import Selection
+    from attnscan.results.heads import HeadScores, HeadWeights
+    from attnscan.results.predictions import Dependencies
 
 
 @dataclass(frozen=True)
@@ -65,6 +60,8 @@ class _SavedInput:
 
         Raises: OptionError for weights without tokens; WeightsError.
         """
+        from attnscan.inputs.weights import read_weights, weights_of
+
         if isinstance(self.weights, str | os.PathLike):
             path = Path(self.weights)
             return self.name or path.name, read_weights(path, attention, query)
@@ -240,7 +237,7 @@ def _classify_weights(
     return replace(result, pattern=tuple(call.names))
 
 
-ClassifyKind = Callable[..., HeadScores]
+ClassifyKind = Callable[..., "HeadScores"]
 """Classifies one input by one kind of attention, which the options name."""
 
 
@@ -272,6 +269,8 @@ def _classify_and_save(
             except (CaptureError, ModelError):
                 if asked in (kind, "all"):
                     raise
+    from attnscan.inputs.weights import write_weights
+
     arrays = [result.kept_attention().saved() for result in results.values()]
     write_file(path, write_weights(*arrays))
     return ResultsByKind(results) if asked == "all" else results[asked]
@@ -323,6 +322,8 @@ def show(  # noqa: PLR0913  # a user of the library names them
 
     Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
+    from attnscan.results.attention import Selection
+
     call = library_call("show", options, call_input(options, a, b), many=False, heads=heads)
     selection = Selection(
         heads=call.heads,

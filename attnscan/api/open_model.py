@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attnscan.api.options import READING_NAMES, Patterns, model_name, options_of, scan_options
+from attnscan.api.option_groups import READING_NAMES, Patterns
+from attnscan.api.options import model_name, scan_options
 from attnscan.api.pairs_input import (
     Pairs,
     PairsInput,
@@ -16,6 +17,7 @@ from attnscan.api.pairs_input import (
     pairs_input,
     single_input,
 )
+from attnscan.api.signatures import options_of
 from attnscan.errors import OptionError
 from attnscan.inputs.sentence import EncodedInput, Text
 from attnscan.results.grid import Heads, heads_written, parse_heads

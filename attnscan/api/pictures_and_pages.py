@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
 from attnscan.api.many_pairs import rank_pairs
-from attnscan.api.one_input import Weights, classify
+from attnscan.api.one_input import classify
 from attnscan.api.open_model import call_input, held_input, library_call
-from attnscan.api.options import (
+from attnscan.api.option_groups import (
     HELD,
     PAIRS,
     SENTENCE_A,
@@ -20,25 +20,23 @@ from attnscan.api.options import (
     File,
     PlotOptions,
     ReportOptions,
-    file_to_write,
-    library_function,
-    options_of,
-    parse_window,
+    Weights,
 )
+from attnscan.api.options import file_to_write, parse_window
 from attnscan.api.pairs_input import Pairs, list_texts
-from attnscan.api.readings import with_every_reading, with_reading
+from attnscan.api.signatures import library_function, options_of
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Sentence, Text
-from attnscan.results.attention import Selection
 from attnscan.results.files import Picture, write_file
 from attnscan.results.grid import Heads, attention_named, heads_written
-from attnscan.results.heads import HeadScores
 from attnscan.scan.options import progress_of
 from attnscan.views.palette import PICTURE_WIDTH
 
 if TYPE_CHECKING:
+    from attnscan.results.attention import Selection
+    from attnscan.results.heads import HeadScores
     from attnscan.views.page.page import Page
     from attnscan.views.pictures import Drawable, PictureKind
 
@@ -122,6 +120,9 @@ def report(  # noqa: PLR0913  # a user of the library names them
     Raises: as `heads`; OptionError if a result's attention was not kept, or a ranking has no
     labels.
     """
+    from attnscan.results.attention import Selection
+    from attnscan.results.heads import HeadScores
+
     options_of("report").check_values(size=size)
     path = file_to_write(output)
     subject = _Subject(a, b, pairs, weights)
@@ -203,6 +204,8 @@ def plot(  # noqa: PLR0913  # a user of the library names them
     Raises: as `heads`; OptionError if there is no such picture; OutputError if matplotlib is not
     installed; SelectionError for heads that do not exist, or too many for the width.
     """
+    from attnscan.results.attention import Selection
+
     path = file_to_write(output)
     suffix = "svg" if path is None else path.suffix.lower()[1:]
     file_format: Any = format or suffix
@@ -255,6 +258,10 @@ def _results(
     Of one input there is one for each kind of attention; of many pairs, or where a result was
     given, one.
     """
+    from attnscan.api.readings import with_every_reading, with_reading
+    from attnscan.results.attention import Selection
+    from attnscan.results.heads import HeadScores
+
     options_of(function).check_names(options)
     subject.check()
     if subject.is_pairs:

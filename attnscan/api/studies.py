@@ -20,7 +20,7 @@ from attnscan.api.open_model import (
     library_call,
     open_models,
 )
-from attnscan.api.options import (
+from attnscan.api.option_groups import (
     DEVICE,
     HEADS,
     HELD,
@@ -41,19 +41,15 @@ from attnscan.api.options import (
     Patterns,
     SimilarOptions,
     SyntaxOptions,
-    library_function,
-    options_of,
-    scan_options,
 )
+from attnscan.api.options import scan_options
 from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, list_texts, pairs_input
+from attnscan.api.signatures import library_function, options_of
 from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Record, Text
 from attnscan.inputs.spelling import token_named
 from attnscan.model.sources import Catalog, Device
-from attnscan.results.ablation import Ablation
-from attnscan.results.attention import Selection
-from attnscan.results.card import Cards, Checkpoint
 from attnscan.results.choices import (
     MAX_DIVERGENCE,
     MEASURES,
@@ -64,25 +60,19 @@ from attnscan.results.choices import (
     Match,
     Replacement,
 )
-from attnscan.results.comparison import Comparison, Similarity
-from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads
-from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
-from attnscan.results.syntax import (
-    FEW_SENTENCES,
-    USUAL_SENTENCES,
-    ReadTree,
-    Syntax,
-    TreesRead,
-    check_relation,
-    sentence_numbers,
-)
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
 
 if TYPE_CHECKING:
+    from attnscan.results.ablation import Ablation
+    from attnscan.results.card import Cards, Checkpoint
+    from attnscan.results.comparison import Comparison, Similarity
+    from attnscan.results.explanation import Explanations
+    from attnscan.results.heads import HeadScores
+    from attnscan.results.syntax import ReadTree, Syntax, TreesRead
     from attnscan.scan.scanner import Scanner
     from attnscan.studies.card import HeadWatcher
 
@@ -210,6 +200,7 @@ def head(  # a user of the library names them
     trees = None if treebank is None else _trees(treebank, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
+        from attnscan.results.card import Cards
         from attnscan.studies.card import HeadWatcher, cards, look_at
 
         watcher = HeadWatcher(scanner, selected)
@@ -239,6 +230,7 @@ def _score_all_heads(scanner: Scanner, call: LibraryCall, watcher: HeadWatcher) 
         is_exact = scanner.tap is scanner.exact_tap
         looks_on = is_exact and scanner.options.engine == "local"
         return rank_pairs_with(scanner, call, observer=watcher if looks_on else None)
+    from attnscan.results.heads import HeadScores
     from attnscan.scan.one_input import classify_input
 
     encoded = scanner.encode(pair)
@@ -506,6 +498,7 @@ def _trees(
 
     Raises: as `syntax`.
     """
+    from attnscan.results.syntax import check_relation
     from attnscan.scan.pair_scan import check_trees
 
     skipping = {"skip_bad": options.get("skip_bad", False)}
@@ -521,6 +514,8 @@ def _against_trees(
     scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None
 ) -> Syntax:
     """Compare every head with one treebank. Raises: as `syntax`."""
+    from attnscan.results.syntax import FEW_SENTENCES
+
     if scanner.options.relations is None:
         scanner = scanner.with_options(**vars(scanner.options.with_trees())).exact()
     reached = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count)
@@ -537,6 +532,8 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
 
     Raises: as `syntax`; SelectionError.
     """
+    from attnscan.results.syntax import USUAL_SENTENCES, TreesRead, sentence_numbers
+
     reading = {name: options[name] for name in READING_NAMES if name in options}
     check_no_reading({name: reading[name] for name in reading if name != "skip_bad"})
     call = library_call("report", options, call_input({}), many=False)
@@ -560,6 +557,8 @@ def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any
 
 def _read_tree(scanner: Scanner, number: int, record: Record) -> ReadTree:
     """Score every head on one sentence of a treebank."""
+    from attnscan.results.attention import Selection
+    from attnscan.results.syntax import ReadTree
     from attnscan.scan.one_input import classify_input
 
     encoded = scanner.encode(record.pair)

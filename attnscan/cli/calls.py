@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 import attnscan
-from attnscan.api.options import options_of
 from attnscan.api.pairs_input import Files
+from attnscan.api.signatures import options_of
 from attnscan.cli.commands_table import Command, command_named
 from attnscan.cli.output import Output, input_lines, output_of, running
 from attnscan.inputs.files import shown

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 import attnscan
-from attnscan.api.options import READING_NAMES, FunctionOptions, options_of
+from attnscan.api.option_groups import READING_NAMES
+from attnscan.api.signatures import FunctionOptions, options_of
 from attnscan.cli.commands_table import Command
 from attnscan.cli.completion import completer
 from attnscan.inputs.option import Declared, Option, words_of

@@ -12,14 +12,10 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from attnscan.api.open_model import LibraryCall, library_call, open_models
-from attnscan.api.options import (
-    SENTENCE_A,
-    SENTENCE_B,
-    ServeOptions,
-    library_function,
-    split_kinds,
-)
+from attnscan.api.option_groups import SENTENCE_A, SENTENCE_B, ServeOptions
+from attnscan.api.options import split_kinds
 from attnscan.api.pairs_input import read_alignments, single_input
+from attnscan.api.signatures import library_function
 from attnscan.errors import needs
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Pair, Text

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 
 import attnscan
-from attnscan.api.options import READING_NAMES, options_of
+from attnscan.api.option_groups import READING_NAMES
+from attnscan.api.signatures import options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.records import FileReading
 from attnscan.results.choices import N_CONTROL_SETS

@@ -16,7 +16,8 @@ from support.treebanks import planted_file
 from typer.testing import CliRunner
 
 import attnscan
-from attnscan.api.options import READING_NAMES, options_of
+from attnscan.api.option_groups import READING_NAMES
+from attnscan.api.signatures import options_of
 from attnscan.cli.app import app, main
 from attnscan.cli.commands_table import COMMAND_NAMES, COMMANDS, SUBJECTS, Command
 
