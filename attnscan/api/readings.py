@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attnscan.api.signatures import library_function
 from attnscan.results.card import Cards
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import EVERY_READING, AttentionView, By, Special
 from attnscan.views.notebook import cards_html, heads_html
 
 
+@library_function()
 def with_reading(
     result: HeadScores, by: By | None = None, special: Special | None = None
 ) -> HeadScores:
