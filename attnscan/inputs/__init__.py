@@ -5,9 +5,11 @@ option.py        options declared once, and held to what they take
 files.py         names -> files, opened and unpacked
 decoding.py      bytes of a text file -> lines
 read.py          files -> records, by their formats; the pairs that attnscan ships
+report.py        how a file is read: what its readers find out about it
 delimited.py     CSV and TSV: separators, quotes, and whether the first line names the columns
 json_records.py  JSON documents and JSON lines
 tables.py        Parquet, Arrow and workbooks
+workbook.py      how far a workbook's sheet extends, and which rows hold formulas alone
 annotations.py   what files say of words: treebanks in CoNLL-U, gold alignments
 records.py       rows, objects of Python and data frames of any library -> records
 weights.py       saved attention weights, .npz, in and out

@@ -32,7 +32,7 @@ from attnscan.inputs.sentence import (
 from attnscan.text import hashed
 
 _TAG = "aligned"  # the tag of a target's words: the numbers of their source words
-_COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)\b(?:\s+id)?(?:\s*=\s*(.*))?")
+_COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)(?:\s+id)?\s*(?:=\s*(.*))?")
 _Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel deps misc")
 """A line of a word or of a multiword token: the file and the number of the line, and its cells."""
 _Block = Sequence[tuple[str, str]]
@@ -80,7 +80,7 @@ def _blocks(lines: Iterator[str], name: str) -> Iterator[_Block]:
 
 def _comments(block: _Block) -> dict[str, str | None]:
     """The comments that are read, by their names; None for one without a value."""
-    matches = (_COMMENT.match(line) for _, line in block)
+    matches = (_COMMENT.fullmatch(line) for _, line in block)
     return {match[1]: match[2] for match in matches if match}
 
 
@@ -260,7 +260,7 @@ def link_words(pair: Pair, line: str) -> Pair:
             "the pair has no target, whose words could be aligned",
             "give pairs of source and target",
         )
-    source, target = pair.by_spaces.sentences
+    source, target = pair.by_ascii_spaces.sentences
     sources = len(source.words or ())
     targets = len(target.words or ())
     links: list[set[int]] = [set() for _ in range(targets)]
@@ -284,7 +284,7 @@ def _tag(source_words: set[int]) -> str | None:
 
 def copy_links(pair: Pair, linked: Pair) -> Pair:
     """A pair with the links of another; as it is if it has another number of words."""
-    spaced = pair.by_spaces
+    spaced = pair.by_ascii_spaces
     if _word_counts(spaced) != _word_counts(linked):
         return pair
     source, target = spaced.sentences

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import IO
 
 from attnscan.errors import PairsError
+from attnscan.inputs.report import FileReport
 
-OnNote = Callable[[str], None]
-"""Is told how a file is read where its looks decided."""
 _NO_TEXT = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\3\4", b"PAR1")
 """How packed files and tables begin."""
 
 
-def decode_lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNote) -> Iterator[str]:
+def decode_lines(stream: IO[bytes], encoding: str | None, report: FileReport) -> Iterator[str]:
     """The lines of a stream, with their ends, decoded from UTF-8, or by a mark, or as asked for.
 
     From the first line that is not UTF-8 they are Windows-1252, unless UTF-8 beyond ASCII came
@@ -24,20 +23,21 @@ def decode_lines(stream: IO[bytes], name: str, encoding: str | None, note: OnNot
     """
     first = stream.readline()
     codec = "utf-16" if _has_utf16_mark(first) else encoding or "utf-8"
+    report.encoding = codec.upper() if codec.startswith("utf") else codec
     if codecs.lookup(codec).name.startswith(("utf-16", "utf-32")):
         # a line end is no byte of its own, so the stream is read whole
         text = (first + stream.read()).decode(codec, "surrogatepass")
-        yield from io.StringIO(text.lstrip("\ufeff"), newline="\n")
+        yield from io.StringIO(text.lstrip("\ufeff"), newline="")
         return
     if b"\0" in first or first.startswith(_NO_TEXT):
         raise PairsError(
-            f"{name} is no text: its first bytes are {first[:9]!r}",
+            f"{report.file} is no text: its first bytes are {first[:9]!r}",
             "unpack it, call it by its format, such as .gz, .xlsx or .parquet, "
             "or pass --encoding NAME",
         )
-    lines = chain([first.removeprefix(codecs.BOM_UTF8)], stream)
+    lines = _split_at_returns(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
     if encoding is None:
-        yield from _decode_guessing(lines, name, note)
+        yield from _decode_guessing(lines, report)
         return
     for line in lines:
         try:
@@ -52,7 +52,16 @@ def _has_utf16_mark(first: bytes) -> bool:
     return first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not is_utf32
 
 
-def _decode_guessing(lines: Iterator[bytes], name: str, note: OnNote) -> Iterator[str]:
+def _split_at_returns(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines that end by a line feed as lines that a carriage return alone ends, too."""
+    for line in lines:
+        if b"\r" in line[:-2]:
+            yield from line.splitlines(keepends=True)
+        else:
+            yield line
+
+
+def _decode_guessing(lines: Iterator[bytes], report: FileReport) -> Iterator[str]:
     codec = "utf-8"
     may_be_windows = True
     for line in lines:
@@ -63,7 +72,8 @@ def _decode_guessing(lines: Iterator[bytes], name: str, note: OnNote) -> Iterato
             if may_be_windows and line.decode("utf-8", "ignore").isascii():
                 codec = "cp1252"
                 text = line.decode(codec, "surrogateescape")
+                report.encoding = "Windows-1252"
                 guess = "it is not UTF-8, and is read as Windows-1252"
-                note(f"{name}: {guess} (--encoding NAME if it is not)")
+                report.note(f"{guess} (--encoding NAME if it is not)")
         may_be_windows = may_be_windows and text.isascii()
         yield text

@@ -3,6 +3,7 @@
 Spans, a tokenizer or spelling tell which tokens make a word.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -30,14 +31,31 @@ from attnscan.inputs.spelling import (
     spelled_units,
     splits_words,
     token_texts,
+    unmarked,
 )
 
 # scripts that put no space between words: Thai to Khmer, kana, Han
 _NO_SPACES = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}"
 )
+_SPACE = re.compile(r"[ \n]")
 _NAMED_RUNS = 5  # words in a note, at most
-_LONG_TOKEN = 50  # characters of a token, at most
+_LONG_TEXT = 16  # characters for each token that the model reads, from which a text is cut early
+_MOST_CHARACTERS = 10_000_000  # that are tokenized at once: more take gigabytes
+_BY_CHARACTERS = frozenset(
+    ("BertNormalizer", "Lowercase", "StripAccents", "NFC", "NFD", "NFKC", "NFKD")
+)
+"""Normalizers that change no character by what stands behind a space."""
+_AT_SPACES = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))
+"""Pre-tokenizers that split at white space."""
+
+
+class FastTokens(NamedTuple):
+    """What a fast tokenizer tells of its tokens. Shape: each [token]."""
+
+    offsets: Sequence[Span]
+    sequence_ids: list[int | None]
+    word_ids: Sequence[int | None]
 
 
 class Tokenized(NamedTuple):
@@ -45,8 +63,8 @@ class Tokenized(NamedTuple):
 
     inputs: dict[str, list[int]]
     """What it gives the model."""
-    fast: Any
-    """What a fast one tells of the tokens; None for one that is written in Python."""
+    fast: FastTokens | None
+    """None for a tokenizer that is written in Python."""
 
 
 def tokenize(tokenizer: Any, *texts: Any, **options: Any) -> Any:
@@ -73,56 +91,198 @@ def encode_pairs(
 ) -> Iterator[EncodedInput | InputError]:
     """Tokenize some inputs, all at once where the tokenizer can.
 
-    The error stands in the place of one that cannot be read.
+    The error stands in the place of one that cannot be read. What is cut has the tokens of
+    `tokenizer(a, b, truncation=True, max_length=limit)`.
     """
-    for pair, together in zip(pairs, _tokenize_together(tokenizer, pairs), strict=True):
+    texts = [_texts_to_read(tokenizer, pair, limit, truncate) for pair in pairs]
+    for pair, to_read, together in zip(
+        pairs, texts, _tokenize_together(tokenizer, texts), strict=True
+    ):
         try:
-            tokenized = together or _tokenize(tokenizer, pair)
+            if isinstance(to_read, InputError):
+                raise to_read
+            tokenized = together or _tokenize(tokenizer, to_read)
             length = len(tokenized.inputs["input_ids"])
             if length > limit:
                 if not truncate:
-                    raise TooLongError(
-                        f"the input is {length} tokens long and the model reads at most {limit}",
-                        "shorten it, or pass --on-long truncate to cut it",
-                    )
-                tokenized = _truncate(tokenizer, pair, limit)
+                    raise _too_long(f"{length} tokens", limit)
+                tokenized = _truncate(tokenizer, to_read, tokenized, limit)
             encoded = _encode(tokenizer, pair, unit, tokenized)
             yield replace(encoded, truncated=length > limit)
         except InputError as error:
             yield error
 
 
-def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None = None) -> Tokenized:
-    """One input; a cut takes from the longer sentence first."""
-    truncation: Any = "longest_first" if max_length else False
-    encoding = tokenize(tokenizer, pair.a, pair.b, truncation=truncation, max_length=max_length)
-    inputs = {name: list(encoding[name]) for name in encoding}
-    return Tokenized(inputs, encoding.encodings[0] if encoding.is_fast else None)
+def _too_long(length: str, limit: int) -> TooLongError:
+    return TooLongError(
+        f"the input is {length} long and the model reads at most {limit}",
+        "shorten it, or pass --on-long truncate to cut it",
+    )
 
 
-def _truncate(tokenizer: Any, pair: Pair, limit: int) -> Tokenized:
-    """One input that is too long.
+def _texts_to_read(
+    tokenizer: Any, pair: Pair, limit: int, truncate: bool
+) -> tuple[str, ...] | InputError:
+    """The texts of a pair, cut early where that is proved to change nothing of the tokens.
 
-    A fast tokenizer pairs every piece that it cuts off A with each off B: most must be cut before.
+    A text that cannot be cut so, and is too large to be tokenized whole, is an error.
     """
-    texts = [text[: limit * _LONG_TOKEN] for text in pair.texts]
-    return _tokenize(tokenizer, Pair(*texts), limit)
+    texts = list(pair.texts)
+    sizes = [len(text) for text in texts]
+    is_huge = max(sizes) > _MOST_CHARACTERS
+    is_long = truncate and max(sizes) > _LONG_TEXT * limit
+    if (is_huge or is_long) and _splits_at_spaces(tokenizer):
+        parts = [_first_words(tokenizer, text, limit) for text in texts]
+        if not truncate and parts != texts:
+            return _too_long(f"more than {limit} tokens", limit)
+        n_cut = sum(part != text for part, text in zip(parts, texts, strict=True))
+        if n_cut < 2 or _halves_are_equal(tokenizer, limit):
+            texts = parts
+    for name, text in zip("AB", texts, strict=False):
+        if len(text) > _MOST_CHARACTERS:
+            return TooLongError(
+                f"sentence {name} has {len(text):,} characters, and at most "
+                f"{_MOST_CHARACTERS:,} are read at once",
+                "cut it before, or divide it into several records",
+            )
+    return tuple(texts)
 
 
-def _tokenize_together(tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokenized | None]:
+def _halves_are_equal(tokenizer: Any, limit: int) -> bool:
+    """Whether two long sentences are cut to equal lengths; else the longer one keeps one more."""
+    return (limit - int(tokenizer.num_special_tokens_to_add(pair=True))) % 2 == 0
+
+
+def _first_words(tokenizer: Any, text: str, limit: int) -> str:
+    """The text up to a space behind more tokens than the model reads, else all of it.
+
+    It is for a tokenizer that splits at spaces, whose tokens before one are those of the whole.
+    """
+    size = _LONG_TEXT * limit
+    while size < min(len(text), _MOST_CHARACTERS):
+        space = _SPACE.search(text, size, _MOST_CHARACTERS)
+        if space is None:
+            break
+        part = text[: space.start()]
+        if len(_own_ids(tokenizer, part)) > limit:
+            return part
+        size = 4 * space.start()
+    return text
+
+
+def _splits_at_spaces(tokenizer: Any) -> bool:
+    """Whether it is proved that a tokenizer splits at spaces, cuts at the end, and is fast.
+
+    Its first step changes characters one by one, the second splits at white space, and no token
+    that was added spans a space.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or tokenizer.truncation_side != "right":
+        return False
+    functions = (getattr(type(tokenizer), name, None) for name in ("__call__", "_encode_plus"))
+    if not all(getattr(f, "__module__", "").startswith("transformers.") for f in functions):
+        return False
+    normalizers = _steps(backend.normalizer, "normalizers")
+    splitters = _steps(backend.pre_tokenizer, "pretokenizers")
+    if not _BY_CHARACTERS.issuperset(normalizers) or not splitters:
+        return False
+    added = tokenizer.added_tokens_decoder.values()
+    spans_spaces = any(re.search(r"\s", token.content) for token in added)
+    return splitters[0] in _AT_SPACES and not spans_spaces
+
+
+def _steps(part: Any, several: str) -> list[str]:
+    """The types of the steps of a tokenizer's normalizer or pre-tokenizer."""
+    if part is None:
+        return []
+    state = json.loads(part.__getstate__())
+    return [step["type"] for step in state.get(several, [state])]
+
+
+def _tokenize(tokenizer: Any, texts: Sequence[str], max_length: int | None = None) -> Tokenized:
+    """One input of one or two texts, cut if there is a `max_length`."""
+    options: dict[str, Any] = {}
+    if max_length is not None:
+        options = {"truncation": True, "max_length": max_length}
+    encoding = tokenize(tokenizer, *texts, **options)
+    inputs = {name: list(encoding[name]) for name in encoding}
+    return Tokenized(inputs, _fast_tokens(encoding.encodings[0]) if encoding.is_fast else None)
+
+
+def _fast_tokens(encoding: Any) -> FastTokens:
+    return FastTokens(encoding.offsets, encoding.sequence_ids, encoding.word_ids)
+
+
+def _truncate(tokenizer: Any, texts: Sequence[str], whole: Tokenized, limit: int) -> Tokenized:
+    """One input that is too long, as the tokenizer cuts it.
+
+    A fast tokenizer makes an input of every piece that it cuts off A with each off B, so where both
+    are long they are cut before: to parts that the tokenizer writes as it does in the whole text.
+    """
+    if whole.fast is None or len(texts) < 2:
+        return _tokenize(tokenizer, texts, limit)
+    n_first = whole.fast.sequence_ids.count(0)
+    n_second = whole.fast.sequence_ids.count(1)
+    if min(n_first, n_second) <= 4 * limit:
+        return _tokenize(tokenizer, texts, limit)
+    # the longer one may keep one token more, so its part is the longer one, too
+    first = _long_part(tokenizer, texts[0], limit, 4 if n_first > n_second else 2)
+    second = _long_part(tokenizer, texts[1], limit, 2 if n_first > n_second else 4)
+    if (first.n_tokens > second.n_tokens) != (n_first > n_second):
+        return _tokenize(tokenizer, texts, limit)
+    cut = _tokenize(tokenizer, [first.text, second.text], limit)
+    assert cut.fast is not None
+    starts = {None: 0, 0: first.start, 1: second.start}
+    offsets = []
+    for (start, end), side in zip(cut.fast.offsets, cut.fast.sequence_ids, strict=True):
+        offsets.append((starts[side] + start, starts[side] + end))
+    return Tokenized(cut.inputs, cut.fast._replace(offsets=offsets))
+
+
+class _Part(NamedTuple):
+    """A part of a text, the place of its first character, and how many tokens it has."""
+
+    text: str
+    start: int
+    n_tokens: int
+
+
+def _long_part(tokenizer: Any, text: str, limit: int, times: int) -> _Part:
+    """The part of a text that a fast tokenizer keeps when it cuts, some times as long as it keeps.
+
+    Its tokens are those of the whole text, which is tried; if there is no such part, it is all.
+    """
+    is_left = tokenizer.truncation_side == "left"
+    whole = tokenize(tokenizer, text, add_special_tokens=False).encodings[0]
+    kept = slice(-limit - 1, None) if is_left else slice(limit + 1)
+    n_tokens = times * (limit + 1)
+    while n_tokens < len(whole.ids):
+        start = whole.offsets[-n_tokens][0] if is_left else 0
+        end = None if is_left else whole.offsets[n_tokens][0]
+        part = tokenize(tokenizer, text[start:end], add_special_tokens=False).encodings[0]
+        offsets = [(start + first, start + last) for first, last in part.offsets[kept]]
+        if part.ids[kept] == whole.ids[kept] and offsets == whole.offsets[kept]:
+            return _Part(text[start:end], start, len(part.ids))
+        n_tokens *= 2
+    return _Part(text, 0, len(whole.ids))
+
+
+def _tokenize_together(
+    tokenizer: Any, inputs: Sequence[tuple[str, ...] | InputError]
+) -> list[Tokenized | None]:
     """Some inputs in one call; None in place of each where that is not possible."""
-    separately: list[Tokenized | None] = [None] * len(pairs)
-    numbers_of_texts = {len(pair.texts) for pair in pairs}
+    separately: list[Tokenized | None] = [None] * len(inputs)
+    texts = [texts for texts in inputs if not isinstance(texts, InputError)]
     is_fast = getattr(tokenizer, "is_fast", False)
-    if not is_fast or len(pairs) < 2 or len(numbers_of_texts) > 1:
+    if not is_fast or len(texts) < max(2, len(inputs)) or len(set(map(len, texts))) > 1:
         return separately
-    texts = [pair.texts for pair in pairs]
     sides = [list(side) for side in zip(*texts, strict=True)]
     with suppress(InputError):
         encoding = tokenize(tokenizer, *sides)
         together: list[Tokenized | None] = []
         for row, fast in enumerate(encoding.encodings):
-            together.append(Tokenized({name: encoding[name][row] for name in encoding}, fast))
+            inputs_of_row = {name: encoding[name][row] for name in encoding}
+            together.append(Tokenized(inputs_of_row, _fast_tokens(fast)))
         return together
     return separately
 
@@ -140,7 +300,7 @@ def _encode(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> Enc
     spans: tuple[Span, ...] = ()
     surfaces: Sequence[str] = tokens
     if tokenized.fast is not None:
-        spans = tuple(tokenized.fast.offsets)
+        spans = _spans(pair, sides, tokenized.fast.offsets, tokens)
         surfaces = _surfaces(pair, sides, spans, tokens)
     elif any(sentence.words is not None for sentence in pair.sentences):
         spans = _spans_between_spaces(tokenizer, ids, sides, pair)
@@ -158,6 +318,28 @@ def _encode(tokenizer: Any, pair: Pair, unit: Unit, tokenized: Tokenized) -> Enc
     if unit == "token":
         return encoded
     return _merge_words(tokenizer, tokenized.fast, encoded, surfaces)
+
+
+def _spans(
+    pair: Pair, sides: Sequence[int], offsets: Sequence[Span], tokens: Sequence[str]
+) -> tuple[Span, ...]:
+    """Which characters each token is, by its offsets or, where these are white space, by its text.
+
+    Offsets of post-processors that do not know of the prefix space lie before the first character.
+    """
+    spans = list(offsets)
+    for i, (side, (start, end)) in enumerate(zip(sides, offsets, strict=True)):
+        if side < 0 or pair.texts[side][start:end].strip():
+            continue
+        text = pair.texts[side]
+        spelled = unmarked(tokens[i])
+        first = spans[i - 1][1] if i > 0 and sides[i - 1] == side else 0
+        later = (offsets[j] for j in range(i + 1, len(sides)) if sides[j] == side)
+        last = next((first for first, end in later if text[first:end].strip()), len(text))
+        at = text.find(spelled, first, last)
+        if spelled and at >= 0:
+            spans[i] = (at, at + len(spelled))
+    return tuple(spans)
 
 
 def _surfaces(
@@ -267,14 +449,16 @@ def _given_words(
 
 
 def _merge_words(
-    tokenizer: Any, fast: Any, encoded: EncodedInput, surfaces: Sequence[str]
+    tokenizer: Any, fast: FastTokens | None, encoded: EncodedInput, surfaces: Sequence[str]
 ) -> EncodedInput:
     """Merge the pieces of given words, or of the tokenizer's, and those of one character.
 
     The tokenizer's words end at punctuation.
     """
     sentences = encoded.known_pair.sentences
-    word_ids = spelled_units(encoded.sentence, encoded.tokens) if fast is None else fast.word_ids
+    word_ids: Sequence[int | None] = spelled_units(encoded.sentence, encoded.tokens)
+    if fast is not None:
+        word_ids = fast.word_ids
 
     def goes_on(i: int) -> bool:
         if fast is not None and _shares_character(encoded.spans, surfaces, i):

@@ -4,6 +4,7 @@ A name is a path, a glob, a directory, `-` for standard input, or an address tha
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", *TABLES, ".conl
 """The formats, by the suffixes of their files."""
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 """How a file is compressed, by a suffix that may follow these."""
+_ABOUT_DATASETS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json")
+"""What `datasets` keeps beside its files; in a directory, these are no pairs."""
 _HIDDEN = (".", "~$")  # the latter Excel keeps beside an open workbook
 _BUFFER = 1 << 20  # bytes that are asked for at a time: stores answer slowly
 
@@ -98,9 +101,11 @@ def _local_files(name: str) -> list[str]:
             raise ValueError("its name is empty")
         if path.is_dir():
             files = [str(file) for file in _files_below(path) if _suffixes(file.name)[0] in FORMATS]
+            if _is_saved_dataset(path):  # in the order of its rows
+                return files
         elif re.search(r"[*?\[]", name) and not path.exists():
             matches = Path(path.anchor).glob(name.lstrip("/"))
-            files = [str(file) for file in matches if file.is_file()]
+            files = [str(f) for f in matches if f.is_file() and not _is_hidden(f, path)]
         else:
             path.stat()
             return [name]
@@ -114,13 +119,62 @@ def _local_files(name: str) -> list[str]:
     return sorted(files)
 
 
-def _files_below(directory: Path) -> Iterator[Path]:
-    """Every file below a directory but hidden ones.
+def _is_hidden(file: Path, pattern: Path) -> bool:
+    """Whether a pattern meets a hidden file or directory that it does not name.
 
-    Raises: OSError for a directory in it that cannot be read.
+    A shell's patterns leave these out, too.
     """
+    if any(re.match(r"\.[^.]*[*?\[]", part) for part in pattern.parts):
+        return False
+    others = set(file.parts) - set(pattern.parts)
+    return any(part.startswith(_HIDDEN) for part in others)
+
+
+def _is_saved_dataset(directory: Path) -> bool:
+    """Whether `Dataset.save_to_disk` of Hugging Face wrote a directory."""
+    return (directory / "state.json").is_file() and (directory / "dataset_info.json").is_file()
+
+
+def _files_of_dataset(directory: Path) -> list[Path]:
+    """The files of a saved data set, in order. Raises: PairsError if its rows stand otherwise."""
+    try:
+        state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
+        files = [directory / file["filename"] for file in state["_data_files"]]
+    except (ValueError, KeyError, TypeError):
+        files = []
+    if not files or state.get("_indices_files"):
+        raise PairsError(
+            f"{directory} is a data set whose state.json names no files that can be read in order",
+            "save it again with flatten_indices() and save_to_disk()",
+        )
+    return files
+
+
+def _check_one_split(directory: Path) -> None:
+    """Raises: PairsError for a dictionary of data sets with several splits."""
+    try:
+        about = json.loads((directory / "dataset_dict.json").read_text(encoding="utf-8"))
+        splits = [str(split) for split in about["splits"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if len(splits) > 1:
+        raise PairsError(
+            f"{directory} holds the splits {', '.join(splits)}",
+            f"name one of them, such as {directory / splits[0]}",
+        )
+
+
+def _files_below(directory: Path) -> Iterator[Path]:
+    """Every file below a directory but hidden ones, and what is about data sets.
+
+    Raises: OSError for a directory in it that cannot be read; PairsError.
+    """
+    if _is_saved_dataset(directory):
+        yield from _files_of_dataset(directory)
+        return
+    _check_one_split(directory)
     for path in directory.iterdir():
-        if path.name.startswith(_HIDDEN):
+        if path.name.startswith(_HIDDEN) or path.name in _ABOUT_DATASETS:
             continue
         if path.is_dir() and not path.is_symlink():  # a link may lead in a circle
             yield from _files_below(path)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from attnscan.inputs.annotations import read_trees
-from attnscan.inputs.decoding import OnNote, decode_lines
+from attnscan.inputs.decoding import decode_lines
 from attnscan.inputs.delimited import delimited_rows
 from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.json_records import json_records
@@ -22,41 +22,63 @@ from attnscan.inputs.records import (
     parse_records,
     pick_columns,
 )
+from attnscan.inputs.report import FileReport, OnNote, collected, ignore_note
 from attnscan.inputs.sentence import Pair, Place, Record
 from attnscan.inputs.tables import arrow_rows, sheet_rows
 
 RANDOM = "random"
 """What stands for `random_pairs` in place of a file."""
 RANDOM_SEQUENCES = 64
+_FORMAT_NAMES = {
+    ".csv": "CSV",
+    ".tsv": "TSV",
+    ".txt": "lines of text",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
+    ".json": "JSON",
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".xlsx": "Excel workbook",
+    ".conllu": "CoNLL-U",
+}
 
 
 def read_pairs(
     names: Sequence[str],
     reading: FileReading = FileReading(),
     on_bad: OnBad | None = None,
-    on_note: OnNote = lambda _: None,
+    on_note: OnNote = ignore_note,
 ) -> Iterator[Record]:
     """Read the pairs of files as a stream.
 
     Raises: PairsError, at once if a file is not there, or later.
     """
-    return _read_files(files_named(names), reading, on_bad, on_note)
+    files = files_named(names)
+    reports = collected()
+    return _read_files(files, reading, on_bad, on_note, reports)
 
 
 def _read_files(
-    files: Sequence[str], reading: FileReading, on_bad: OnBad | None, note: OnNote
+    files: Sequence[str],
+    reading: FileReading,
+    on_bad: OnBad | None,
+    on_note: OnNote,
+    reports: list[FileReport],
 ) -> Iterator[Record]:
     for file in files:
-        name = shown(file)
         suffix = format_of(file)
+        report = FileReport(shown(file), on_note, _FORMAT_NAMES.get(suffix, ""))
+        reports.append(report)
         with opened(file) as stream:
             if suffix == ".xlsx":
-                rows = sheet_rows(stream, name, reading, note)
+                rows = sheet_rows(stream, reading, report)
             elif suffix in TABLES:
-                rows = arrow_rows(stream, name, suffix, reading)
+                rows = arrow_rows(stream, suffix, reading, report)
             else:
-                lines = decode_lines(stream, name, reading.encoding, note)
-                rows = _text_rows(lines, name, suffix, reading, note)
+                lines = decode_lines(stream, reading.encoding, report)
+                rows = _text_rows(lines, suffix, reading, report)
             records = good_records(rows, on_bad)
             yield from map(_group_by_file, records) if reading.group == BY_FILE else records
 
@@ -68,9 +90,9 @@ def _group_by_file(record: Record) -> Record:
 def shipped_pairs() -> Iterator[Record]:
     """The 336 pairs that attnscan ships."""
     path = Path(__file__).parent / "data" / "pairs.csv"
-    name = "attnscan/inputs/data/pairs.csv"
+    report = FileReport("attnscan/inputs/data/pairs.csv")
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = _text_rows(lines, name, ".csv", FileReading(), lambda _: None)
+        rows = _text_rows(lines, ".csv", FileReading(), report)
         yield from good_records(rows, None)
 
 
@@ -100,9 +122,7 @@ def about_how_many(names: Sequence[str]) -> int | None:
     return total
 
 
-def _text_rows(
-    lines: Iterator[str], name: str, suffix: str, reading: FileReading, note: OnNote
-) -> Rows:
+def _text_rows(lines: Iterator[str], suffix: str, reading: FileReading, report: FileReport) -> Rows:
     """The rows of a text by its format; without a suffix, the first full line tells that."""
     start: list[str] = []
     for line in lines:
@@ -112,13 +132,14 @@ def _text_rows(
     first = start[-1] if start else ""
     lines = chain(start, lines)
     suffix = _text_format(suffix, first, reading)
+    report.format = _FORMAT_NAMES[suffix]
     if suffix in (".csv", ".tsv"):
-        return delimited_rows(lines, name, suffix, first, reading, note)
+        return delimited_rows(lines, suffix, first, reading, report)
     if suffix == ".conllu":
-        return read_trees(lines, name)
+        return read_trees(lines, report.file)
     if suffix == ".txt":
-        return _line_rows(lines, name, reading)
-    return parse_records(json_records(lines, name, suffix), name, reading)
+        return _line_rows(lines, reading, report)
+    return parse_records(json_records(lines, suffix, reading, report), reading, report)
 
 
 def _text_format(suffix: str, first: str, reading: FileReading) -> str:
@@ -136,9 +157,11 @@ def _text_format(suffix: str, first: str, reading: FileReading) -> str:
     return ".tsv" if "\t" in first else ".csv"
 
 
-def _line_rows(lines: Iterator[str], name: str, reading: FileReading) -> Rows:
+def _line_rows(lines: Iterator[str], reading: FileReading, report: FileReport) -> Rows:
     """A sentence a line."""
     columns = pick_columns(reading, ["sentence"])  # so --columns that name others are refused
+    columns.describe(report)
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield columns.record(f"{name}:{number}", name, number, [line.rstrip("\r\n")])
+            where = f"{report.file}:{number}"
+            yield columns.record(where, report.file, number, [line.rstrip("\r\n")])

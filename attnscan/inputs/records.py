@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from attnscan.errors import InputError, OptionError, PairsError, needs
 from attnscan.inputs.option import Option, check_declared
+from attnscan.inputs.report import FileReport
 from attnscan.inputs.sentence import Pair, Place, Record, Text, bad_record
 
 KNOWN_COLUMNS = (
@@ -45,10 +46,13 @@ OnBad = Callable[[InputError], object]
 """Is handed each bad record in place of an error; reading goes on after it."""
 Rows = Iterator[Record | PairsError]
 """Records, with a PairsError in the place of each bad one."""
+Classes = Mapping[str, Sequence[str]]
+"""The names of classes, by the column whose cells are their numbers."""
 _LABELS = ("label", "gold_label")  # columns of a record's class: GLUE's, and SNLI's
 _GROUPS = ("genre",)  # columns whose cells are groups of pairs, where none is named
 BY_FILE = "file"
 """What stands for the files in place of a column of groups."""
+_RECORDS_AHEAD = 1_000  # whose keys decide which columns are read
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,11 @@ def good_records(rows: Iterable[Record | PairsError], on_bad: OnBad | None) -> I
 
 
 def _make_record(
-    where: str, place: Place, cells: Sequence[Any], label: Any = None
+    where: str,
+    place: Place,
+    cells: Sequence[Any],
+    label: Any = None,
+    class_number: int | None = None,
 ) -> Record | PairsError:
     """The record of one or two cells, or what is wrong with them."""
     if len(cells) not in (1, 2):
@@ -133,7 +141,7 @@ def _make_record(
         pair = Pair(*cells)
     except InputError as error:
         return bad_record(where, error.what)
-    return Record(pair, where, _as_text(label), place)
+    return Record(pair, where, _as_text(label), place, class_number)
 
 
 def _is_missing(cell: Any) -> bool:
@@ -157,12 +165,23 @@ class Columns(NamedTuple):
     id: Column | None
     label: Column | None
     group: Column | None
+    class_names: Sequence[str] = ()
+    """The names of the classes whose numbers the column `label` holds; empty if it has none."""
+    names: tuple[str, ...] = ()
+    """What the columns of sentences are called."""
+    why: str = ""
+    """Why these are read."""
 
     @property
     def places(self) -> tuple[int, ...]:
         """The places of all, without repeats."""
         columns = (*self.sentences, self.id, self.label, self.group)
         return tuple(dict.fromkeys(column[0] for column in columns if column))
+
+    def describe(self, report: FileReport) -> None:
+        """Report which columns are read, and why."""
+        report.columns = self.names
+        report.why = self.why
 
     def record(self, where: str, file: str, number: int, cells: Any) -> Record | PairsError:
         """The record of a row's cells, by their places, or what is wrong with it."""
@@ -172,8 +191,12 @@ class Columns(NamedTuple):
         if self.group is not None:
             group = _as_text(_value(cells, self.group)) or ""
         sentences = [_value(cells, column) for column in self.sentences]
+        class_number = None
+        if isinstance(label, int) and 0 <= label < len(self.class_names):
+            class_number = label
+            label = self.class_names[label]
         place = Place(file=file, row=number, id=_as_text(id_), group=group)
-        return _make_record(where, place, sentences, label)
+        return _make_record(where, place, sentences, label, class_number)
 
 
 def _value(cells: Any, column: Column) -> Any:
@@ -187,15 +210,24 @@ def _value(cells: Any, column: Column) -> Any:
     return value
 
 
-def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
-    """Choose the columns to read by their names.
+def pick_columns(
+    reading: FileReading, names: Sequence[str], classes: Classes | None = None
+) -> Columns:
+    """Choose the columns to read by their names; `classes` has the names of classes.
 
     Raises: PairsError that lists the columns if there are none.
     """
-    wanted = reading.columns or known_among(names) or _only_columns(names)
+    wanted = reading.columns
+    why = "named by --columns"
+    if wanted is None:
+        wanted = known_among(names)
+        why = "known names"
+    if not wanted:
+        wanted = _only_columns(names)
+        why = "the only columns" if len(names) > 1 else "the only column"
     if not wanted:
         raise PairsError(
-            f"the columns are {_listed(names)}, and none is known to hold sentences",
+            f"the columns are {quoted_names(names)}, and none is known to hold sentences",
             "name one or two of them with --columns, or say which, counted from 1",
         )
     sentences = tuple(_column(names, name, "--columns") for name in wanted)
@@ -205,7 +237,16 @@ def pick_columns(reading: FileReading, names: Sequence[str]) -> Columns:
         group = _first_called(_GROUPS, names, sentences)
     else:
         group = None if reading.group == BY_FILE else _column(names, reading.group, "--group")
-    return Columns(sentences=sentences, id=id_, label=label, group=group)
+    class_names = classes.get(names[label[0]], ()) if label and classes else ()
+    return Columns(
+        sentences=sentences,
+        id=id_,
+        label=label,
+        group=group,
+        class_names=class_names,
+        names=tuple(".".join([names[place], *keys]) for place, *keys in sentences),
+        why=why,
+    )
 
 
 def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -217,7 +258,7 @@ def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
         return None
     if re.search("[,;\t|]", names[0]):
         raise PairsError(
-            f"the only column is {_listed(names)}, as if another separator were used",
+            f"the only column is {quoted_names(names)}, as if another separator were used",
             "save it as CSV or TSV, or pass --columns 1",
         )
     return tuple(names)
@@ -261,7 +302,7 @@ def _column(names: Sequence[str], column: str, option: str) -> Column:
     if keys and outer in names:
         return (names.index(outer), *keys)
     raise PairsError(
-        f"there is no column {column!r:.60}; the columns are {_listed(names)}",
+        f"there is no column {column!r:.60}; the columns are {quoted_names(names)}",
         f"name those to read with {option}, or say which, counted from 1",
     )
 
@@ -275,7 +316,7 @@ def _folded(name: str) -> str:
     return name.strip("\ufeff \t").casefold()
 
 
-def _listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """The names as an error lists them: 20 at most, long ones cut."""
     if not names:
         return "none"
@@ -285,35 +326,89 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(listed)
 
 
-def parse_records(rows: Iterable[tuple[str, Any]], file: str, reading: FileReading) -> Rows:
+def parse_records(
+    rows: Iterable[tuple[str, Any]],
+    reading: FileReading,
+    report: FileReport,
+    classes: Classes | None = None,
+) -> Rows:
     """The records of texts, lists of one or two, and dicts.
 
-    The first dict that has known columns decides for all.
+    The keys of the first dicts together decide which columns are read: writers leave out a key
+    whose value is null.
     """
-    columns: Columns | None = None
-    names: list[Any] = []
+    rows = iter(rows)
+    start = list(islice(rows, _RECORDS_AHEAD))
+    keys = _Keys(reading, classes)
+    for _, item in start:
+        keys.add(_as_row(item, reading))
+    for number, (where, item) in enumerate(chain(start, rows), 1):
+        row = _as_row(item, reading)
+        if isinstance(row, Mapping):
+            try:
+                columns = keys.columns(row)
+                columns.describe(report)
+            except PairsError as error:
+                yield PairsError(f"{where}: {error.what}", error.remedy)
+                continue
+            yield columns.record(where, report.file, number, [row.get(name) for name in keys.names])
+        elif isinstance(row, list | tuple):
+            has_no_b = len(row) == 2 and row[1] is None
+            yield _make_record(where, Place(report.file, number), row[:1] if has_no_b else row)
+        elif isinstance(row, PairsError):
+            yield row
+        else:
+            yield bad_record(where, "it is no text, list or object")
+
+
+def _as_row(item: Any, reading: FileReading) -> Any:
+    """A text as a list of one; a list as a dict by numbers, if columns are named."""
+    if isinstance(item, Text):
+        item = [item]
     has_group = reading.group not in (None, BY_FILE)
     has_option = reading.columns is not None or reading.id is not None or has_group
-    for number, (where, item) in enumerate(rows, 1):
-        row = [item] if isinstance(item, Text) else item
-        is_list = isinstance(row, list | tuple)
-        if is_list and not has_option:
-            has_no_b = len(row) == 2 and row[1] is None
-            yield _make_record(where, Place(file, number), row[:1] if has_no_b else row)
-            continue
-        if is_list:
-            row = {str(at): cell for at, cell in enumerate(row, 1)}
-        if not isinstance(row, Mapping):
-            reason = "it is no text, list or object"
-            yield row if isinstance(row, PairsError) else bad_record(where, reason)
-            continue
-        try:
-            if columns is None:
-                names = list(row)
-                columns = pick_columns(reading, list(map(str, names)))
-            yield columns.record(where, file, number, [row.get(name) for name in names])
-        except PairsError as error:
-            yield PairsError(f"{where}: {error.what}", error.remedy)
+    if isinstance(item, list | tuple) and has_option:
+        return {str(at): cell for at, cell in enumerate(item, 1)}
+    return item
+
+
+class _Keys:
+    """The keys of dicts, and which columns are read by them."""
+
+    def __init__(self, reading: FileReading, classes: Classes | None) -> None:
+        self.names: list[Any] = []
+        self._reading = reading
+        self._classes = classes
+        self._columns: Columns | None = None
+
+    def add(self, row: Any) -> None:
+        """Take the keys of a row that no row before it has, in any spelling."""
+        if not isinstance(row, Mapping) or row.keys() <= set(self.names):
+            return
+        folded = {_folded(str(name)) for name in self.names}
+        self.names += [
+            name for name in row if name not in self.names and _folded(str(name)) not in folded
+        ]
+
+    def columns(self, row: Mapping[Any, Any]) -> Columns:
+        """The columns to read of a row.
+
+        Raises: PairsError if none fit, or if its keys say otherwise.
+        """
+        names = list(map(str, self.names))
+        if self._columns is None:
+            self.add(row)
+            names = list(map(str, self.names))
+            self._columns = pick_columns(self._reading, names, self._classes)
+        elif self._reading.columns is None and not row.keys() <= set(self.names):
+            known = known_among([*names, *map(str, row)])
+            if known != known_among(names):
+                ahead = f"which the first {_RECORDS_AHEAD:,} records lack"
+                raise PairsError(
+                    f"it has {quoted_names(known or ())}, {ahead}",
+                    "name the columns of all records with --columns",
+                )
+        return self._columns
 
 
 @dataclass(frozen=True)
@@ -324,6 +419,8 @@ class Objects:
     reading: FileReading
     total: int | None
     """How many pairs there are, if that is known without reading them."""
+    classes: Classes | None = None
+    """The names of classes, if the pairs have some for their numbers."""
 
     def records(self, on_bad: OnBad | None = None) -> Iterator[Record]:
         """Read the pairs; their places count from 1.
@@ -336,7 +433,7 @@ class Objects:
         if first and _is_frame(first[0]):
             return good_records(_frame_rows(items, self.reading), on_bad)
         rows = ((f"row {number}", _as_python(item)) for number, item in enumerate(items, 1))
-        return good_records(parse_records(rows, "", self.reading), on_bad)
+        return good_records(parse_records(rows, self.reading, FileReport(""), self.classes), on_bad)
 
 
 def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
@@ -359,7 +456,17 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
         # a data set of Hugging Face: only what is read of it, so that no image is decoded
         places = pick_columns(reading, pairs.column_names).places
         pairs = pairs.select_columns([pairs.column_names[place] for place in places])
-    return Objects(pairs, reading, len(pairs) if isinstance(pairs, Sized) else None)
+    total = len(pairs) if isinstance(pairs, Sized) else None
+    return Objects(pairs, reading, total, _classes_of(pairs))
+
+
+def _classes_of(pairs: Any) -> Classes | None:
+    """The names of classes that a data set of Hugging Face has for its numbers."""
+    features = getattr(pairs, "features", None)
+    if not isinstance(features, Mapping):
+        return None
+    with_names = {name: getattr(feature, "names", None) for name, feature in features.items()}
+    return {name: list(names) for name, names in with_names.items() if isinstance(names, list)}
 
 
 def _frame_of_columns(pairs: Mapping[Any, Any], kind: str) -> Any:

@@ -76,9 +76,17 @@ class Sentence:
     @property
     def by_spaces(self) -> Sentence:
         """The sentence with its words or, if none are given, with those between spaces."""
+        return self._split(r"\S+")
+
+    @property
+    def by_ascii_spaces(self) -> Sentence:
+        """The same, where a no-break space and its like are inside a word, as in alignments."""
+        return self._split(r"[^ \t\n\r\f\v]+")
+
+    def _split(self, word: str) -> Sentence:
         if self.words is not None:
             return self
-        return Sentence(self.text, [match.span() for match in re.finditer(r"\S+", self.text)])
+        return Sentence(self.text, [match.span() for match in re.finditer(word, self.text)])
 
     def word(self, number: int) -> str:
         """The characters of a word, by its number."""
@@ -156,6 +164,11 @@ class Pair:
     def by_spaces(self) -> Pair:
         """The pair with what stands between spaces as words, where no words are given."""
         return Pair(*(sentence.by_spaces for sentence in self.sentences))
+
+    @property
+    def by_ascii_spaces(self) -> Pair:
+        """The same, where a no-break space and its like are inside a word, as in alignments."""
+        return Pair(*(sentence.by_ascii_spaces for sentence in self.sentences))
 
     @property
     def a(self) -> str:
@@ -237,6 +250,8 @@ class Record:
     label: str | None = None
     """The cell of the column `label`, if that was asked for and is there."""
     place: Place = Place()
+    class_number: int | None = None
+    """The number that the file has for the label, if it names its classes."""
 
     @property
     def key(self) -> str:

@@ -31,6 +31,12 @@ def bare(token: str) -> str:
     return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
 
 
+def unmarked(token: str) -> str:
+    """`token` without marks and white space: the text that it spells."""
+    text = token.strip("".join(WORD_STARTS)).removesuffix(WORD_END).removesuffix(GOES_ON)
+    return text.removeprefix(CONTINUES).strip()
+
+
 def is_punctuation(text: str) -> bool:
     """Whether `text` has neither letter nor digit."""
     return not any(character.isalnum() for character in bare(text))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from itertools import count, dropwhile
 from typing import IO, Any
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.decoding import OnNote
 from attnscan.inputs.delimited import Cells, table_rows
-from attnscan.inputs.records import FileReading, Rows, pick_columns
+from attnscan.inputs.records import Classes, FileReading, Rows, pick_columns
+from attnscan.inputs.report import FileReport
+from attnscan.inputs.workbook import read_extent
 
+_MOST_CELLS = 50_000_000  # of a sheet: each takes memory, also an empty one
 _ROWS = 16  # of Parquet at a time: a file of a kilobyte can repeat a long cell a million times
 _PARQUET = (".parquet", ".pq")
 
 
-def arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) -> Rows:
+def arrow_rows(file: IO[bytes], suffix: str, reading: FileReading, report: FileReport) -> Rows:
     """The rows of a Parquet file, an Arrow file, or an Arrow stream, as `datasets` keeps them."""
-    names, table = _open_arrow(file, name, suffix)
-    columns = pick_columns(reading, names)
+    name = report.file
+    schema, table = _open_arrow(file, name, suffix)
+    names = schema.names
+    columns = pick_columns(reading, names, class_names(schema))
+    columns.describe(report)
     # names may be there twice, so a column is named with how many of its name stand before it
     wanted = [(names[place], names[:place].count(names[place])) for place in columns.places]
     if suffix in _PARQUET:
@@ -36,19 +42,33 @@ def arrow_rows(file: IO[bytes], name: str, suffix: str, reading: FileReading) ->
             yield columns.record(f"{name}: row {number}", name, number, by_place)
 
 
-def _open_arrow(file: IO[bytes], name: str, suffix: str) -> tuple[list[str], Any]:
-    """The names of a table's columns, and the table."""
+def class_names(schema: Any) -> Classes:
+    """The names of classes, which `datasets` keeps beside the columns of their numbers."""
+    try:
+        about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = about["info"]["features"]
+        return {
+            name: list(feature["names"])
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):  # of no or another form
+        return {}
+
+
+def _open_arrow(file: IO[bytes], name: str, suffix: str) -> tuple[Any, Any]:
+    """A table's schema, and the table."""
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
         import pyarrow.parquet
     if suffix in _PARQUET:
         # a checksum is seldom there, but where one is, a changed letter is found
         table = pa.parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-        return table.schema_arrow.names, table
+        return table.schema_arrow, table
     is_file = file.read(6) == b"ARROW1"
     file.seek(0)
     table = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-    return table.schema.names, table
+    return table.schema, table
 
 
 def _arrow_batches(table: Any) -> Iterator[Any]:
@@ -58,30 +78,54 @@ def _arrow_batches(table: Any) -> Iterator[Any]:
     return iter(table)
 
 
-def sheet_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
+def sheet_rows(file: IO[bytes], reading: FileReading, report: FileReport) -> Rows:
     """The rows of a workbook's first visible sheet; blank ones count.
 
-    `note` is told which sheet it is, if there are several.
+    A note says which sheet it is, if there are several.
     """
-    with needs(f"reading {name} needs python-calamine", "excel", PairsError):
-        from python_calamine import SheetTypeEnum, SheetVisibleEnum
-    import pandas as pd
+    with needs(f"reading {report.file} needs python-calamine", "excel", PairsError):
+        from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
-    book = pd.ExcelFile(file, engine="calamine")
+    book = CalamineWorkbook.from_filelike(file)
     # a chart may have a sheet of its own, before these
     wanted = (SheetTypeEnum.WorkSheet, SheetVisibleEnum.Visible)
-    visible = (s.name for s in book.book.sheets_metadata if (s.typ, s.visible) == wanted)
+    visible = (s.name for s in book.sheets_metadata if (s.typ, s.visible) == wanted)
     sheet = next(visible)
     if len(book.sheet_names) > 1:
-        note(f"{name}: its first visible sheet is read, {sheet!r}")
-    frame = pd.read_excel(book, sheet, header=None, dtype=object, keep_default_na=False)
-    table = dropwhile(lambda row: row is None, _sheet_cells(frame.replace("", None), name))
-    return table_rows(table, name, reading, note)
+        report.note(f"its first visible sheet is read, {sheet!r}")
+    report.sheet = sheet
+    extent = read_extent(file, sheet)
+    if extent.cells > _MOST_CELLS:
+        raise PairsError(
+            f"the sheet {sheet!r} spans {extent.rows:,} rows and {extent.columns:,} columns",
+            "delete the stray cell in its last row or column, or save it as CSV",
+        )
+    cells = _sheet_cells(book.get_sheet_by_name(sheet), extent.formula_rows, report.file)
+    return table_rows(dropwhile(lambda row: row is None, cells), reading, report)
 
 
-def _sheet_cells(frame: Any, name: str) -> Cells:
-    """The cells of each row of a sheet; None for a blank one."""
-    is_blank = frame.isna().all(axis=1)
-    rows = zip(frame.itertuples(index=False), is_blank, strict=True)
-    for number, (cells, blank) in enumerate(rows, 1):
-        yield None if blank else (f"{name}: row {number}", cells)
+def _sheet_cells(sheet: Any, formula_rows: Collection[int], name: str) -> Cells:
+    """The cells of each row of a sheet; None for a blank one.
+
+    A row is not blank that holds formulas without a saved value: it is a record without sentences.
+    """
+    if sheet.start is None:
+        return
+    first_row, first_column = sheet.start
+    filling = [None] * first_column
+    for number, values in enumerate(sheet.iter_rows(), first_row + 1):
+        cells = filling + [_cell(value) for value in values]
+        is_blank = all(cell is None for cell in cells) and number not in formula_rows
+        yield None if is_blank else (f"{name}: row {number}", cells)
+    last_row = first_row + sheet.height
+    for number in sorted(row for row in formula_rows if row > last_row):
+        yield f"{name}: row {number}", [None] * (first_column + sheet.width)
+
+
+def _cell(value: Any) -> Any:
+    """A cell's value: None for an empty one, and whole numbers as such, as pandas has them."""
+    if value == "":
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

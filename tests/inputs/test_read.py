@@ -137,7 +137,6 @@ BAD = {
         ),
         ("NUL", "c,d\0", "sentence B has a NUL character"),
         ("text after a quote", '"c"x,d', "is not valid CSV: ',' expected"),
-        ("a lone carriage return", "c\rx,d", "is not valid CSV: new-line character"),
     ],
     "tsv": [
         ("three fields", "c\td\te", "its number of fields is 3"),
@@ -291,7 +290,7 @@ NO_NAMES = "its first line must name the columns"
                 ("x,y", ["x", "3"], "there is no column '3'"),
                 ("x,y", ["²"], "there is no column '²'"),
                 ("x,y", ["9" * 5000], "there is no column"),
-                ("X, x", ["x"], "2 columns are called 'x'"),
+                ("X,x ", ["x"], "2 columns are called 'x'"),
                 ("TEXT,Text,x", None, "2 columns are called 'text'"),
             )
         ),
@@ -299,7 +298,6 @@ NO_NAMES = "its first line must name the columns"
         ("p.csv", "x,y\n", ["x", "y", "x"], "3 columns were named", "name one, or two for pairs"),
         ("p.csv", b"\xef\xbb\xbf\n \n", None, "is empty", NO_NAMES),
         ("p.csv", b'"text\na\n', None, "unexpected end of data", NO_NAMES),
-        ("p.csv", b"text\ra\nb\n", None, "new-line character", NO_NAMES),
         (
             "p.csv",
             "text\na\n".encode("utf-16") + b"x",

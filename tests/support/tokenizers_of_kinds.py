@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tokenizers import (
+    Regex,
     Tokenizer,
     decoders,
     models,
@@ -96,6 +97,65 @@ def without_delimiters() -> PreTrainedTokenizerFast:
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     names = dict.fromkeys(("bos_token", "eos_token", "unk_token"), end)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=_INPUTS, **names)
+
+
+def prefix_space(knows: bool = True) -> PreTrainedTokenizerFast:
+    """As RoBERTa's with a space before the text, of which offsets may not know."""
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    tokenizer = _of_bytes(special, 340)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    wrapped = _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
+    ends = [(token, tokenizer.token_to_id(token)) for token in ("</s>", "<s>")]
+    wrapped.backend_tokenizer.post_processor = processors.RobertaProcessing(
+        *ends, trim_offsets=True, add_prefix_space=knows
+    )
+    return wrapped
+
+
+def end_of_word() -> PreTrainedTokenizerFast:
+    """As CLIP's and XLM's: lower case, `</w>` behind the piece that ends a word."""
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.train_from_iterator(
+        CORPUS,
+        trainers.BpeTrainer(
+            vocab_size=90, special_tokens=special, end_of_word_suffix="</w>", show_progress=False
+        ),
+    )
+    return _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> $B </s>", special)
+
+
+def compatible_characters() -> PreTrainedTokenizerFast:
+    """As XLM-R's: letters of one meaning are one (NFKC), as are spaces; `▁` before words."""
+    tokenizer = _unigram("<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    return tokenizer
+
+
+def characters() -> PreTrainedTokenizerFast:
+    """A token for each character, spaces too, as CANINE's and ByT5's."""
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    alphabet = sorted(set("".join(CORPUS)) | {" "})
+    vocabulary = {token: number for number, token in enumerate([*special, *alphabet])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    return _wrapped(tokenizer, "$A </s>", "$A </s> $B </s>", special)
+
+
+def words_at_spaces() -> PreTrainedTokenizerFast:
+    """A token for each word between spaces, case and punctuation kept; one was added later."""
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    words = sorted({word for text in CORPUS for word in text.split()})
+    vocabulary = {token: number for number, token in enumerate([*special, *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> $B </s>", special)
+    wrapped.add_tokens(["the cat"])
+    return wrapped
 
 
 def beginning_alone() -> PreTrainedTokenizerFast:
