@@ -7,5 +7,6 @@ head_weights.py    one head's weights; which words help to predict which
 comparison.py      what sets two models apart; which heads attend alike
 explanation.py  card.py  ablation.py  syntax.py
 patterns.py        what each pattern counts, drawn
+pairs.py           how files of pairs are read
 about.py           what can run now, and what one checkpoint is
 """

@@ -78,9 +78,10 @@ def _first_pairs(frame: pd.DataFrame) -> Table:
     table.add_column("row", justify="right")
     for side in ("A", "B"):
         table.add_column(side, overflow="fold", ratio=1)
-    for row in frame.head(_FIRST).itertuples(index=False):
-        texts = [Text(plain(text or "")) for text in (row.sentence_a, row.sentence_b)]
-        table.add_row(str(row.row), *texts)
+    first = frame.head(_FIRST)
+    rows = zip(first["row"], first["sentence_a"], first["sentence_b"], strict=True)
+    for number, a, b in rows:
+        table.add_row(str(number), Text(plain(a)), Text(plain(b or "")))
     return table
 
 
