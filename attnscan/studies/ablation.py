@@ -6,7 +6,7 @@ named are measured on all pairs.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,13 +29,13 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray, followed, resting_on
-from attnscan.scan.options import AblationRequest
+from attnscan.scan.options import AblationRequest, warn
 from attnscan.scan.pair_scan import OnBad, finish_scan, read_batches, scan, sum_over_pairs
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, half, no_pair
 from attnscan.scoring.blocks import error, ratio, residuals
 from attnscan.scoring.units import accumulation_dtype
-from attnscan.studies.losses import QUANTITIES, Loss, Probe, measures_of
+from attnscan.studies.losses import CLASSES, QUANTITIES, Loss, Probe, measures_of, numbered_labels
 
 _MEASURES = 1  # the half of the pairs by which no set was chosen
 _ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
@@ -99,6 +99,7 @@ def ablate(
     pairs_measured = seen.read - seen.skipped - pairs_chose
     if not pairs_measured:
         raise InputError("no pair can be measured", _MORE)
+    _warn_of_labels(losses, labelled)
     effects: list[Effect] = []
     for loss, loss_parts in zip(losses, parts, strict=True):
         effects += _effects(loss, loss_parts, sets, switched)
@@ -142,6 +143,13 @@ def _windows(
         if seen is not None:
             yield sorted(window, key=lambda encoded: encoded.number), seen
             window = []
+
+
+def _warn_of_labels(losses: Sequence[Loss], labelled: Mapping[tuple[str, ...], Record]) -> None:
+    """Say where labels are numbers that are taken as the model's."""
+    for loss in losses:
+        if loss.name == CLASSES:
+            warn(numbered_labels(labelled.values(), loss.whole.config))
 
 
 def requested_sets(

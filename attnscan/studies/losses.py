@@ -1,6 +1,7 @@
 """Measures what a model loses when heads are off: the sequences to run, the loss of each answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,16 +130,11 @@ class Loss:
         record = self.labelled.get(encoded.known_pair.texts)
         if record is None or record.label is None or record.label.strip() in _NO_LABEL:
             return Probe(encoded, pair)
-        label = record.label.strip()
-        config = self.whole.config
-        classes = {str(name).casefold(): int(number) for name, number in config.label2id.items()}
-        number = classes.get(label.casefold())
+        number = class_number(record, self.whole.config)
         if number is None:
-            number = int(label) if label.isdecimal() and label.isascii() else -1
-        if not 0 <= number < config.num_labels:
-            class_names = ", ".join(sorted(classes, key=classes.__getitem__))
+            names = ", ".join(_class_names(self.whole.config))
             raise InputError(
-                f"{record.where} has the label '{label}', and the model knows {class_names}",
+                f"{record.where} has the label '{record.label.strip()}', and the model knows {names}",
                 "correct it, or leave the column out",
             )
         return Probe(encoded, pair, truth=(number,))
@@ -225,6 +221,42 @@ class Loss:
         if self.name == NEXT:
             return is_right[:, None], is_known
         return torch.stack([divergence, is_right], 1), torch.cat([n, is_known], 1)
+
+
+def class_number(record: Record, config: Any) -> int | None:
+    """The model's number of the class that a record's label names; None if it names none.
+
+    A number is taken as the model's unless the data set names its classes; then it is only where
+    the model has no names of its own.
+    """
+    label = "" if record.label is None else record.label.strip()
+    numbers = {str(name).casefold(): int(at) for name, at in config.label2id.items()}
+    number = numbers.get(label.casefold())
+    if number is None and record.class_number is not None:
+        is_generic = all(re.fullmatch(r"label_[0-9]+", name) for name in numbers)
+        number = record.class_number if is_generic else None
+    elif number is None and label.isdecimal() and label.isascii():
+        number = int(label)
+    return number if number is not None and 0 <= number < config.num_labels else None
+
+
+def _class_names(config: Any) -> list[str]:
+    """The names of a model's classes, by their numbers."""
+    numbers = {str(name).casefold(): int(at) for name, at in config.label2id.items()}
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def numbered_labels(records: Iterable[Record], config: Any) -> str:
+    """A note for people, if labels are numbers that are taken as the model's; else empty."""
+    known = [str(name).casefold() for name in config.label2id]
+    for record in records:
+        label = "" if record.label is None else record.label.strip()
+        if label in _NO_LABEL or label.casefold() in known:
+            continue
+        if class_number(record, config) is not None:
+            names = ", ".join(f"{at} {name}" for at, name in enumerate(_class_names(config)))
+            return f"labels are numbers, and are taken as the model's: {names}"
+    return ""
 
 
 def losses_of(
