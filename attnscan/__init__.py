@@ -17,6 +17,7 @@ from attnscan.results.notebook import RENDERERS
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
+    from attnscan.api.pairs_as_read import pairs
     from attnscan.api.pictures_and_pages import plot, report
     from attnscan.api.readings import with_reading
     from attnscan.api.studies import (
@@ -59,6 +60,7 @@ __all__ = [
     "heads",
     "load",
     "models",
+    "pairs",
     "patterns",
     "plot",
     "predictive",
@@ -87,6 +89,7 @@ _HOMES = {
         "similar",
         "syntax",
     ),
+    "api.pairs_as_read": ("pairs",),
     "api.pictures_and_pages": ("plot", "report"),
     "api.readings": ("with_reading",),
     "errors": ("AttnscanError",),

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from attnscan.api.options import File, library_function
 from attnscan.errors import InputError
-from attnscan.inputs.files import files_named
+from attnscan.inputs.option import Option, declared
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.records import FileReading, Quoting
 from attnscan.inputs.report import FileReport, collect_reports
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.results.lazy import pd
-
-if TYPE_CHECKING:
-    from attnscan.scan.options import OnProgress
+from attnscan.scan.options import OnProgress
 
 _AT_ONCE = 256  # pairs that are tokenized together
+_READING = declared(FileReading)
+_FILES = Option(
+    "Files to read: CSV, TSV, JSON, Parquet, Arrow or Excel; - is stdin.",
+    metavar="FILE",
+    is_argument=True,
+    is_required=True,
+    repeats=True,
+)
+_MODEL = Option("Also count the inputs that this model would cut.", metavar="NAME", short="-m")
 
 
-def pairs(
-    files: Any,
+@library_function()
+def pairs(  # noqa: PLR0913  # a user of the library names them
+    files: Annotated[File | Sequence[File], _FILES],
     *,
-    columns: str | int | Sequence[str | int] | None = None,
-    header: bool | None = None,
-    quoting: Quoting = "auto",
-    encoding: str | None = None,
-    id: str | int | None = None,
-    model: Any = None,
+    columns: Annotated[str | int | Sequence[str | int] | None, _READING["columns"].option] = None,
+    header: Annotated[bool | None, _READING["header"].option] = None,
+    quoting: Annotated[Quoting, _READING["quoting"].option] = "auto",
+    encoding: Annotated[str | None, _READING["encoding"].option] = None,
+    id: Annotated[str | int | None, _READING["id"].option] = None,
+    model: Annotated[Any, _MODEL] = None,
     progress: OnProgress | None = None,
 ) -> pd.DataFrame:
-    """The pairs of files as attnscan reads them, a row each, to be looked at before they are scored.
+    """The pairs of files as attnscan reads them, a row each, before they are scored.
 
     The columns are `file`, `row` (counted from 1 in its file), `id` if that is asked for,
     `sentence_a` and `sentence_b`. The frame's `attrs` hold `files` (of each its format, encoding,
@@ -48,8 +58,8 @@ def pairs(
         encoding=encoding,
         id=None if id is None else str(id),
     )
-    names = [str(files)] if not _is_list(files) else [str(file) for file in files]
-    files_named(names)
+    several = [files] if isinstance(files, str | os.PathLike) else files
+    names = [os.fspath(file) for file in several]
     bad: list[InputError] = []
     with collect_reports() as reports:
         records = list(read_pairs(names, reading, bad.append))
@@ -59,10 +69,6 @@ def pairs(
     if model is not None:
         frame.attrs |= _cuts(records, model, progress)
     return frame
-
-
-def _is_list(files: Any) -> bool:
-    return isinstance(files, Iterable) and not isinstance(files, str) and not hasattr(files, "name")
 
 
 def _column_names(columns: Any) -> tuple[str, ...] | None:

@@ -160,6 +160,13 @@ COMMANDS = (
         examples=("attnscan serve --open",),
     ),
     Command(
+        name="pairs",
+        subject="About",
+        summary="How files of pairs are read, before they are scored. No model is needed.",
+        module="about",
+        examples=("attnscan pairs pairs.csv", "attnscan pairs pairs.csv --model bundled"),
+    ),
+    Command(
         name="patterns",
         subject="About",
         summary="The patterns, and what each counts. No model is needed.",

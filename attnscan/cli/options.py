@@ -91,7 +91,7 @@ def own_names(own: Callable[..., None]) -> list[str]:
 def _declared(command: Command, options: FunctionOptions) -> dict[str, Declared]:
     """What a command's function of the library declares, and what writes its result."""
     declared = dict(options.declared)
-    if "columns" in declared and "pairs" not in declared:
+    if "columns" in declared and not {"pairs", "files"} & declared.keys():
         for name in READING_NAMES:  # programs alone give pairs
             declared.pop(name, None)
     if command.has_table:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import typer
 
 from attnscan.errors import AttnscanError, OutputError, needs
-from attnscan.inputs.files import local_files, shown
+from attnscan.inputs.files import files_named, local_files, shown
+from attnscan.inputs.report import FileReport, collect_reports
 from attnscan.results.files import (
     Format,
     Picture,
@@ -45,12 +46,15 @@ if TYPE_CHECKING:
 PICTURES: tuple[Picture, ...] = get_args(Picture)
 SUFFIXES: dict[str, Format] = {f".{kind}": kind for kind in get_args(Format)}
 SUFFIXES |= {".md": SUFFIXES.pop(".markdown"), ".txt": SUFFIXES.pop(".table")}
-READ = ("pairs", "pattern", "weights", "treebank", "held", "alignments")
+READ = ("pairs", "files", "pattern", "weights", "treebank", "held", "alignments")
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _AGAIN_FOR_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
+
+_reports: list[FileReport] = []
+"""How the files of the last call were read."""
 
 View = Callable[[int], "RenderableType | Iterator[RenderableType]"]
 """A screen of some width, or its parts."""
@@ -245,9 +249,19 @@ def input_lines(params: Mapping[str, Any], count: int = 0) -> list[str]:
     if params.get("a") is not None:
         return [f"{name.upper()}  {params[name]}" for name in "ab" if params[name] is not None]
     if params.get("pairs"):
-        return [f"pairs  {', '.join(map(shown, params['pairs']))}"]
+        return [f"pairs  {_files_and_columns(params['pairs'])}"]
     verb = "ships" if count == 1 else "ship"
     return [f"the {counted(count, 'pair')} that {verb} with attnscan"]
+
+
+def _files_and_columns(names: Sequence[str]) -> str:
+    """Files as they were named, with the columns that hold their sentences."""
+    listed = ", ".join(map(shown, names))
+    files = {shown(file) for file in files_named(names)} if list(names) != ["random"] else set()
+    columns = {r.file: ", ".join(r.columns) for r in _reports if r.file in files and r.columns}
+    if len(set(columns.values())) == 1:
+        return f"{listed} ({next(iter(columns.values()))})"
+    return ", ".join(f"{file} ({names})" for file, names in columns.items()) or listed
 
 
 def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
@@ -293,10 +307,11 @@ def running(doing: str = "") -> Iterator[OnProgress | None]:
     LOG.setLevel(logging.INFO)
     try:
         bar = _bar(doing) if has_bar else nullcontext()
-        with warnings.catch_warnings(), bar as step:
+        with collect_reports() as reports, warnings.catch_warnings(), bar as step:
             warnings.simplefilter("always", Note)
             warnings.showwarning = lambda message, *_: say(str(message))
             yield step
+            _reports[:] = reports
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(level)

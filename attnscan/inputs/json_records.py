@@ -55,7 +55,7 @@ def _records_in(document: Any, name: str, reading: FileReading) -> list[Any]:
     """The records of a document, in any of the layouts that pandas writes, or `datasets`.
 
     They are a list's items; an object's columns as rows, or its rows by their names; or its only
-    list; or the document itself. Raises: PairsError if columns and rows cannot be told apart.
+    list; or the document itself. Raises: PairsError if they may be columns or rows.
     """
     if isinstance(document, list):
         return document

@@ -30,7 +30,7 @@ def test_help_names_every_command() -> None:
     listed = run("--help").stdout.partition("What heads do:")[2]
     commands = re.findall(r"^  (\w+)  ", listed, re.MULTILINE)
     assert commands == list(COMMAND_NAMES)
-    assert len(commands) == 16
+    assert len(commands) == 17
     assert re.findall(r"^(\w.*):$", listed, re.MULTILINE) == [*SUBJECTS][1:]
     assert "..." not in listed
     lines = run("classify", "--help").stdout.splitlines()

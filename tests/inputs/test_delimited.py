@@ -227,6 +227,9 @@ class TestQuoting:
             table = [row for row in table if not set("\t\n") & set("".join(row))]
             path.write_bytes(as_tsv(table))
         texts, notes, bad = read(str(path))
+        if quoted and not every:  # spaces before a cell without quotes are the format's
+            table = [(a.lstrip(" ") or a, b.lstrip(" ") or b) for a, b in table]
+            texts = [(a.lstrip(" "), b.lstrip(" ")) for a, b in texts]
         assert texts == table or notes or bad
         if quoted:
             assert texts == table or bad or notes[0] != READ_SO

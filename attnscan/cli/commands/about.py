@@ -1,10 +1,18 @@
-"""The commands `attnscan patterns` and `attnscan models`."""
+"""The commands `attnscan pairs`, `attnscan patterns` and `attnscan models`."""
 
 import typer
 
 import attnscan
-from attnscan.cli.calls import answer
+from attnscan.cli.calls import answer, call
 from attnscan.cli.output import output_of
+
+
+def pairs(context: typer.Context) -> None:
+    output = output_of(context.params)
+    frame = call("pairs", context.params)
+    from attnscan.views.terminal.pairs import pairs_view
+
+    output.write(lambda: frame, lambda _: pairs_view(frame))
 
 
 def patterns(context: typer.Context) -> None:
