@@ -27,6 +27,8 @@ DELIMITERS = frozenset(
 )
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
 PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
+_ARRAYS = ("attention", "tokens", "segments", "special")
+"""Ends of the names of arrays that are read of a file; others may hold anything."""
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _UNKNOWN = "[?]"  # what a target's last position predicts, where a file has only what it reads
@@ -152,7 +154,8 @@ def read_weights(
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no archive of arrays")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return weights_of(arrays, kind, query)
+            names = [name for name in arrays if name.endswith(_ARRAYS) or "hook" in name]
+            return weights_of({name: arrays[name] for name in names}, kind, query)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.what}", error.remedy) from None
     except OSError as error:
