@@ -16,7 +16,7 @@ from attnscan.inputs.records import FileReading, Quoting
 from attnscan.inputs.report import FileReport, collect_reports
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.results.lazy import pd
-from attnscan.scan.options import OnProgress
+from attnscan.scan.options import OnProgress, ScanOptions
 
 _AT_ONCE = 256  # pairs that are tokenized together
 _READING = declared(FileReading)
@@ -27,7 +27,7 @@ _FILES = Option(
     is_required=True,
     repeats=True,
 )
-_MODEL = Option("Also count the inputs that this model would cut.", metavar="NAME", short="-m")
+_MODEL = declared(ScanOptions)["model"].option
 
 
 @library_function()

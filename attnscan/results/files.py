@@ -13,7 +13,8 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,7 @@ _LIBRARIES = {
     "xlsx": ("xlsxwriter", "writing an Excel workbook needs xlsxwriter", "excel"),
 }
 _FORMULA = re.compile(r"(?!-[0-9]+(\.[0-9]+)?$)(=.|[=+\-@＝＋－＠].*[^!#-/:-@\[\]^`{-~ ])")
+_DESCRIPTOR_FILES = Path("/proc/self/fd")
 _DESCRIPTORS = re.compile(r"/dev/(stdout|stderr|fd/\d+)")
 _LITERAL = 127
 """Characters, each of at most two UTF-16 units: Excel takes 255 of these in one literal."""
@@ -254,10 +256,10 @@ def write_file(path: Path, content: bytes) -> None:
             return
         temporary = create_temporary(path)
         try:
-            temporary.write_bytes(content)
+            temporary.path.write_bytes(content)
             settle(temporary, path)
         finally:
-            temporary.unlink(missing_ok=True)
+            temporary.discard()
 
 
 def is_stream(path: Path) -> bool:
@@ -270,28 +272,72 @@ def is_stream(path: Path) -> bool:
         return is_special or _DESCRIPTORS.fullmatch(str(path)) is not None
 
 
-def create_temporary(path: Path) -> Path:
-    """Create an empty file beside `path`, to be written and then renamed by `settle`, or removed.
+@dataclass(frozen=True)
+class Temporary:
+    """A file to be written, which then gets its name by `settle`, or is removed."""
+
+    path: Path
+    """Where to write it."""
+    descriptor: int | None = None
+    """Of a file that has no name, and so is gone with a process that is killed."""
+
+    def discard(self) -> None:
+        """Remove it, unless it has got its name."""
+        if self.descriptor is None:
+            self.path.unlink(missing_ok=True)
+        else:
+            os.close(self.descriptor)
+
+
+def create_temporary(path: Path) -> Temporary:
+    """Create an empty file in the directory of `path`, without a name where the system can.
 
     Raises: OSError.
     """
     target = path.resolve()  # through a link, to the file that it means
-    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
+    without_name = getattr(os, "O_TMPFILE", None)  # of Linux, and there not of every file system
+    if without_name is not None and _DESCRIPTOR_FILES.is_dir():
+        with suppress(OSError):
+            descriptor = os.open(target.parent, without_name | os.O_RDWR, 0o666)
+            return Temporary(_DESCRIPTOR_FILES / str(descriptor), descriptor)
+    temporary = _beside(target)
     temporary.touch(exist_ok=False)
-    return temporary
+    return Temporary(temporary)
 
 
-def settle(temporary: Path, path: Path) -> None:
-    """Rename a written temporary file to `path`.
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
+
+
+def settle(temporary: Temporary, path: Path) -> None:
+    """Give a written temporary file the name `path`.
 
     A crash leaves the older file or the whole new one.
     """
     target = path.resolve()
-    with temporary.open("rb+") as file:
+    with temporary.path.open("rb+") as file:
         os.fsync(file.fileno())  # a name must not reach the disk before what it names
-    if target.exists():
-        temporary.chmod(target.stat().st_mode)
-    temporary.replace(target)
+    named = temporary.path
+    if temporary.descriptor is not None:
+        named = _beside(target)
+        _link(temporary, named)
+    try:
+        if target.exists():
+            named.chmod(target.stat().st_mode)
+        named.replace(target)
+    except OSError:
+        named.unlink(missing_ok=True)
+        raise
+
+
+def _link(temporary: Temporary, named: Path) -> None:
+    """Give a file without a name one. No name replaces another, so it is renamed at once."""
+    directory = os.open(named.parent, os.O_RDONLY)
+    try:
+        # with a directory, the system follows the link of the descriptor
+        os.link(temporary.path, named, src_dir_fd=directory, follow_symlinks=True)
+    finally:
+        os.close(directory)
 
 
 def check_suffix(path: Path, suffix: str, option: str) -> None:

@@ -119,7 +119,7 @@ class PerPairWriter:
         with explained(self._path):
             if self._writer is None:
                 schema = table.schema
-                self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
+                self._writer = pq.ParquetWriter(self._temporary.path, schema, compression="zstd")
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, patterns: Sequence[str], grid: Grid) -> None:
@@ -141,7 +141,7 @@ class PerPairWriter:
         with suppress(OSError):  # a full disk, which is then what ended the run
             if self._writer is not None:
                 self._writer.close()
-        self._temporary.unlink(missing_ok=True)
+        self._temporary.discard()
 
 
 class PairRows:

@@ -133,8 +133,9 @@ class Loss:
         number = class_number(record, self.whole.config)
         if number is None:
             names = ", ".join(_class_names(self.whole.config))
+            label = record.label.strip()
             raise InputError(
-                f"{record.where} has the label '{record.label.strip()}', and the model knows {names}",
+                f"{record.where} has the label '{label}', and the model knows {names}",
                 "correct it, or leave the column out",
             )
         return Probe(encoded, pair, truth=(number,))

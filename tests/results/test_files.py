@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from attnscan.errors import OutputError
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_writable, create_temporary, write_file
 
 FULL = Path("/dev/full")
 
@@ -120,3 +120,25 @@ def test_a_write_protected_place_is_refused(
     monkeypatch.setattr(os, "access", lambda place, _: not place.samefile(file.parent / protected))
     assert "no permission" in refusal(file)
     assert file.read_bytes() == b"old"
+
+
+def test_a_file_that_is_written_has_no_name_before_it_is_whole(tmp_path: Path) -> None:
+    """So that a run that is killed leaves nothing."""
+    temporary = create_temporary(tmp_path / "heads.csv")
+    if temporary.descriptor is None:
+        pytest.skip("needs a file system with files that have no name")
+    temporary.path.write_bytes(b"half")
+    assert list(tmp_path.iterdir()) == []
+    temporary.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_written_file_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool
+) -> None:
+    if not can:
+        monkeypatch.delattr("os.O_TMPFILE", raising=False)
+    write_file(tmp_path / "heads.csv", b"whole")
+    assert (tmp_path / "heads.csv").read_bytes() == b"whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["heads.csv"]
