@@ -9,7 +9,6 @@ option_groups.py       what each function takes by name, in typed groups
 signatures.py          the signatures of functions, made of what they declare
 options.py             the options of a call, checked
 pairs_as_read.py       pairs
-options.py             what each function takes, declared once, and checked
 pairs_input.py         the pairs that callers give
 open_model.py          one call: its options checked, its pairs ready, its model opened
 """

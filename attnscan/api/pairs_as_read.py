@@ -8,7 +8,8 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
-from attnscan.api.options import File, library_function
+from attnscan.api.option_groups import File
+from attnscan.api.signatures import library_function
 from attnscan.errors import InputError
 from attnscan.inputs.option import Option, declared
 from attnscan.inputs.read import read_pairs
