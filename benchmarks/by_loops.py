@@ -425,8 +425,8 @@ class Score:
         return low, high
 
 
-def followed(scores: Mapping[str, Score], special: str = "out", threshold: float = 0.25) -> str:
-    """The pattern that a head follows, or nothing; among words, `delimiter` does not compete."""
+def followed(scores: Mapping[str, Score], threshold: float = 0.25) -> str:
+    """The pattern that a head follows, or nothing; `delimiter` does not compete."""
     above = {
         pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance
         for pattern, s in scores.items()
@@ -435,8 +435,7 @@ def followed(scores: Mapping[str, Score], special: str = "out", threshold: float
     part = above.pop("cross-sentence")
     if same.mean("itself") > 2 / 3 * same.mean():
         above["identical"] = -math.inf
-    if special == "out":
-        above.pop("delimiter")
+    above.pop("delimiter")
     is_part = part > above["identical"] or scores["cross-sentence"].share >= 2 / 3
     above["identical"] = max(above["identical"], part)
     best = max(above, key=lambda pattern: above[pattern])

@@ -57,12 +57,28 @@ def command(*arguments: str) -> list[Row]:
     return list(csv.DictReader(written(*arguments, "--csv").splitlines()))
 
 
-def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
-    """The rows of a command that reads these pairs from a file; related words are left out."""
+def shipped_genres() -> list[str]:
+    """The genre of each pair that attnscan ships."""
+    with (ROOT / "examples" / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        return [row["genre"] for row in csv.DictReader(file)]
+
+
+def over(
+    pairs: Pairs, name: str, *arguments: str, genres: Sequence[str] | None = None
+) -> list[Row]:
+    """The rows of a command that reads these pairs from a file; related words are left out.
+
+    With `genres`, the file has a column of them.
+    """
+    header: list[str] = ["sentence_a", "sentence_b"]
+    rows = [list(pair) for pair in pairs]
+    if genres is not None:
+        header.append("genre")
+        rows = [[*row, genre] for row, genre in zip(rows, genres, strict=True)]
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([("sentence_a", "sentence_b"), *pairs])
+            csv.writer(file).writerows([header, *rows])
         return command(name, *arguments, "--pairs", str(path), "--no-related")
 
 

@@ -6,6 +6,7 @@ give every word's keys their classes and patterns; numpy adds up, and resamples 
 draw. `truth.py` runs it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cache
@@ -28,11 +29,25 @@ from by_loops import (
 )
 from by_loops import targets as targets_of
 from scipy.special import rel_entr
-from scipy.stats import t as student
-from tally import PAIR, Pairs, Row, Tally, command, hash_of, head_of, over, shipped
+from tally import (
+    PAIR,
+    Pairs,
+    Row,
+    Tally,
+    command,
+    hash_of,
+    head_of,
+    over,
+    shipped,
+    shipped_genres,
+)
 
-MARGIN = 0.10
+ODDS = 1.5
+MIN_SHARE = 0.10
 RESAMPLES = 1_000
+MIN_GROUPS = 5
+MIN_UNITS = 5
+EVERY = 3  # of the shipped pairs each third is read: words are gone through in plain loops
 NEXT_3 = ("next", "next-2-3")
 PREVIOUS_3 = ("previous", "previous-2-3")
 NEXT_8 = (*NEXT_3, "next-4-8")
@@ -58,25 +73,16 @@ CANDIDATES = {
     "other-sentence": ("cross-sentence", "elsewhere"),
     "frequent-words": ("frequent",),
     "rare-words": ("rare",),
-    "start": ("start",),
-    "middle": ("middle",),
-    "end": ("end",),
-    "delimiter": ("start", "middle", "end"),
     "even": ("even",),
     "same-keys": ("same keys",),
 }
-SPECIAL = ("start", "middle", "end", "delimiter")
+NAMES = tuple(CANDIDATES)
 READINGS = (("weight", "out"), ("weight", "in"), ("carried", "out"), ("carried", "in"))
 """Whether heads are read by weight or by what they carry, and whether special tokens are keys;
 first, the default.
 """
 Matrices = dict[Head, tuple[list[list[float]], list[float]]]
 """Every head's rows, and how long the vector is that it carries from each key; 1 by weight."""
-
-
-def names_of(special: str) -> tuple[str, ...]:
-    """The candidates of a reading, those of special tokens only where these are keys."""
-    return tuple(name for name in CANDIDATES if special == "in" or name not in SPECIAL)
 
 
 @dataclass(frozen=True)
@@ -107,9 +113,11 @@ class Does:
 
 
 def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The label of every head on one input, and over all pairs that attnscan ships, by every
-    reading.
+    """The label of every head on one input, and over some of the pairs that attnscan ships, by
+    every reading; once by their genres.
     """
+    pairs = shipped()[::EVERY]
+    genres = shipped_genres()[::EVERY]
     one = checkpoint.read(PAIR)
     for by, special in READINGS:
         options = (
@@ -126,25 +134,48 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         title = f"labels by {by}, special {special}"
         rows = command("classify", *PAIR, *options)
         words = list(_measure_words(checkpoint, one, by, special))
-        yield from _compare(f"classify, {title}", rows, words, special, of_pairs=False)
-        rows = over(shipped(), "heads", *options)
-        pairs = _measure_pairs(checkpoint, shipped(), by, special)
-        yield from _compare(f"heads, {title}", rows, pairs, special, of_pairs=True)
+        yield from _compare(f"classify, {title}", rows, words, special)
+        rows = over(pairs, "heads", *options)
+        units, groups = _measure_pairs(checkpoint, pairs, by, special)
+        yield from _compare(f"heads, {title}", rows, units, special, groups)
+        if (by, special) == READINGS[0]:
+            rows = over(pairs, "heads", *options, genres=genres)
+            units, groups = _measure_pairs(checkpoint, pairs, by, special, genres)
+            yield from _compare(f"heads by genre, {title}", rows, units, special, groups)
 
 
 def label_heads(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, Does]:
     """What every head does over some pairs, by the default reading."""
-    does = _decide(_measure_pairs(checkpoint, pairs, "weight", "out"), "out", of_pairs=True)
+    units, groups = _measure_pairs(checkpoint, pairs, "weight", "out")
+    does = _decide(units, "out", groups)
     return {divmod(number, 12): head_does for number, head_does in enumerate(does)}
 
 
-def _measure_pairs(checkpoint: Checkpoint, pairs: Pairs, by: str, special: str) -> list[Unit]:
-    """One unit for each pair, in the order in which attnscan draws them."""
-    units = []
-    for pair in sorted(pairs, key=lambda pair: hash_of(*pair)):
-        words = list(_measure_words(checkpoint, checkpoint.read(pair), by, special))
-        units.append(add_up(words, np.ones(len(words))))
-    return units
+def _measure_pairs(
+    checkpoint: Checkpoint,
+    pairs: Pairs,
+    by: str,
+    special: str,
+    genres: Sequence[str] | None = None,
+) -> tuple[list[Unit], list[str] | None]:
+    """One unit for each pair, in the order in which attnscan draws them, and their groups.
+
+    Groups are genres, else bins of length; None where fewer than five have five pairs.
+    """
+    keyed = []
+    for place, pair in enumerate(pairs):
+        one = checkpoint.read(pair)
+        if genres is None:
+            group = f"{int(2 * np.log2(len(one.words))):06x}"
+        else:
+            group = f"{int(hash_of(genres[place])[:6], 16) | 1 << 23:06x}"
+        words = list(_measure_words(checkpoint, one, by, special))
+        keyed.append((group, hash_of(*pair), add_up(words, np.ones(len(words)))))
+    sizes = Counter(group for group, _, _ in keyed)
+    if sum(size >= MIN_UNITS for size in sizes.values()) < MIN_GROUPS:
+        return [unit for _, _, unit in sorted(keyed, key=lambda each: each[1])], None
+    keyed.sort(key=lambda each: each[:2])
+    return [unit for _, _, unit in keyed], [group for group, _, _ in keyed]
 
 
 @cache
@@ -188,7 +219,7 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
     """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
     words = one.words
     ids = one.inputs["input_ids"]
-    names = names_of(special)
+    names = NAMES
     target = targets_of(one)
     matrices = _read_heads(checkpoint, one, by)
     frequent = frequent_ids(checkpoint)
@@ -234,7 +265,7 @@ class Means:
     """M and E of every head, and A, habit by habit. Shape: [head, habit] and [habit]."""
 
     def __init__(self, unit: Unit, special: str) -> None:
-        self.names = names_of(special)
+        self.names = NAMES
         self.share = unit.on / unit.n
         self.chance = unit.even / unit.n
         self.average = self.share.mean(0)
@@ -243,33 +274,16 @@ class Means:
 
     @property
     def above(self) -> np.ndarray:
-        """Whether a habit is above the average head and even attention by the margin.
+        """Whether the odds of a share are 1.5 times the average head's and even attention's.
 
         Shape: [head, habit].
         """
-        found = np.minimum(self.share - self.average, self.share - self.chance) > MARGIN
-        found[:, self.same] &= self.share[:, self.same] - self.share[:, self.even] > MARGIN
-        return found
-
-    def sure(self, units: Sequence[Unit]) -> np.ndarray:
-        """The test over pairs, at a level that counts all heads and candidates.
-
-        Shape: [head, habit].
-        """
-        k = len(units)
-        n = sum(unit.n for unit in units)
-        q = float(student.ppf(1 - 0.025 / self.share.size, k - 1))
-        on = np.array([(unit.on - self.share * unit.n) / n for unit in units])
-        even = np.array([(unit.even - self.chance * unit.n) / n for unit in units])
-
-        def beyond(other: np.ndarray, off: np.ndarray) -> np.ndarray:
-            error = np.sqrt(k / (k - 1) * ((on - off) ** 2).sum(0))
-            return self.share - other - q * error > MARGIN
-
-        found = beyond(self.average, on.mean(1, keepdims=True)) & beyond(self.chance, even)
-        to_even = beyond(self.share[:, [self.even]], on[..., [self.even]])
-        found[:, self.same] &= to_even[:, self.same]
-        return found
+        reference = np.maximum(self.average, self.chance)
+        reference[:, self.same] = np.maximum(reference[:, self.same], self.share[:, self.even])
+        with np.errstate(divide="ignore"):
+            odds = self.share / (1 - self.share)
+            odds_of_reference = reference / (1 - reference)
+        return (odds > ODDS * odds_of_reference) & (self.share > MIN_SHARE)
 
     def best(self, qualified: np.ndarray) -> np.ndarray:
         """Each head's habit that is farthest from the average head, by relative entropy, or -1.
@@ -282,21 +296,37 @@ class Means:
         return np.where(qualified.any(1), np.where(qualified, distance, -1).argmax(1), -1)
 
 
-def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does]:
-    """What every head does by some pairs, or by the words of one input."""
+def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
+    """How often each unit is drawn in each resample, as attnscan draws them.
+
+    Without groups, as many units as there are. With groups, which stand together, two thirds as
+    many groups, and of each of these as many units as it has. Shape: [resample, unit].
+    """
     rng = np.random.default_rng(0)
-    count = len(units)
-    whole = add_up(units, np.ones(count))
+    if groups is None:
+        return rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(float)
+    names = list(dict.fromkeys(groups))
+    of_groups = rng.multinomial(
+        round(len(names) * 2 / 3), np.full(len(names), 1 / len(names)), size=RESAMPLES
+    )
+    parts = []
+    for name, times in zip(names, of_groups.T, strict=True):
+        size = list(groups).count(name)
+        parts.append(rng.multinomial(times * size, np.full(size, 1 / size)))
+    return np.concatenate(parts, 1).astype(float)
+
+
+def _decide(units: Sequence[Unit], special: str, groups: Sequence[str] | None = None) -> list[Does]:
+    """What every head does by some pairs, of groups or of none, or by the words of one input."""
+    whole = add_up(units, np.ones(len(units)))
     means = Means(whole, special)
     heads = np.arange(len(whole.on))
-    habits = means.best(means.above & means.sure(units) if of_pairs else means.above)
+    habits = means.best(means.above)
     first = [_name(whole, special, head, habits[head]) for head in heads]
     holds = np.zeros(len(heads))
     same = np.zeros(len(heads))
-    for _ in range(
-        RESAMPLES
-    ):  # as many units as there are, drawn with replacement, as attnscan draws them
-        resample = add_up(units, rng.multinomial(count, np.full(count, 1 / count)).astype(float))
+    for times in _drawings(len(units), groups):
+        resample = add_up(units, times)
         again = Means(resample, special)
         best = again.best(again.above)
         holds += again.above[heads, habits]
@@ -307,7 +337,7 @@ def _decide(units: Sequence[Unit], special: str, *, of_pairs: bool) -> list[Does
     for head in heads:
         label, among, _ = _name(whole, special, head, habits[head])
         share = average = NAN
-        if among in PATTERNS and followed(scores[head], special):
+        if among in PATTERNS and followed(scores[head]):
             share = scores[head][among].mean()
             average = mean_of([of_head[among].mean() for of_head in scores])
         elif among:
@@ -338,20 +368,24 @@ def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bo
     none.
     """
     scores = _scores(unit, head)
-    pattern = followed(scores, special)
-    among = pattern or (names_of(special)[habit] if habit >= 0 else "")
+    pattern = followed(scores)
+    among = pattern or (NAMES[habit] if habit >= 0 else "")
     if scores["delimiter"].n and scores["delimiter"].mean() > 0.5:
         return "delimiter", among, False
     return among, among, not pattern and habit >= 0
 
 
 def _compare(
-    table: str, rows: list[Row], units: Sequence[Unit], special: str, *, of_pairs: bool
+    table: str,
+    rows: list[Row],
+    units: Sequence[Unit],
+    special: str,
+    groups: Sequence[str] | None = None,
 ) -> Iterator[Tally]:
     """What a table says that each head does beside what these units say."""
     tally = Tally(table)
     stay = Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
-    expected = _decide(units, special, of_pairs=of_pairs)
+    expected = _decide(units, special, groups)
     tally.same("heads", len(rows), len(expected))
     for row in rows:
         (layer, head) = head_of(row)

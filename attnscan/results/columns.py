@@ -93,13 +93,28 @@ RANKING_COLUMNS = (
 )
 """What heads are ranked with, on one pattern."""
 
+HELD_COLUMNS = (
+    TableColumn(
+        "held_label",
+        "what the head does in a second corpus",
+        lambda result: result.held.label,
+        is_text=True,
+    ),
+    TableColumn(
+        "held_share",
+        "the second corpus' share of what the head does among words in this one",
+        lambda result: result.held_share,
+    ),
+)
+"""Of `HeadScores` beside which a second corpus is held: behind all others."""
+
 _PLACES = ("model", "kind", "layer", "head", "name", "pattern", "rank")
 """Columns that say of what a row is."""
 
 
 def reserved_names() -> dict[str, str]:
     """The names that no pattern of one's own may have, and what is called so."""
-    columns = (*HEAD_COLUMNS, *MEAN_COLUMNS, *PAGE_COLUMNS, *RANKING_COLUMNS)
+    columns = (*HEAD_COLUMNS, *MEAN_COLUMNS, *PAGE_COLUMNS, *RANKING_COLUMNS, *HELD_COLUMNS)
     names = dict.fromkeys(CLASSES, "a class of keys")
     names |= dict.fromkeys(HABITS, "a habit")
     names |= dict.fromkeys(_PLACES, "a column of tables")

@@ -1,7 +1,5 @@
 """Classes of keys, and the habits that are unions of them. No numpy."""
 
-from attnscan.results.label_rules import DELIMITER
-
 SPECIAL_CLASSES = ("start", "middle", "end")  # special tokens before, between and behind the words
 WORD_CLASSES = (
     "itself",
@@ -48,10 +46,6 @@ _UNIONS = {
     "other-sentence": "cross-sentence elsewhere",
     "frequent-words": "frequent",
     "rare-words": "rare",
-    "start": "start",
-    "middle": "middle",
-    "end": "end",
-    DELIMITER: "start middle end",
     "even": "even",
     "same-keys": "same-keys",
 }

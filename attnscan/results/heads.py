@@ -366,8 +366,8 @@ class HeadScores:
         if self.is_one_input or (self.has_labels and not is_ranking):
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
             if self.held is not None:
-                rows["held_label"] = self.held.label.ravel()
-                rows["held_share"] = self.held_share.ravel()
+                for column in HELD_COLUMNS:
+                    rows[column.name] = column.values(self).ravel()
         else:
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             rows = pd.concat(parts, ignore_index=True)

@@ -107,13 +107,11 @@ class Scores:
         return self.words_only if words_only else self.every_key
 
 
-def followed(
-    scored: Sequence[Scored], table: ScoreTable, threshold: float, *, words_only: bool
-) -> IntArray:
+def followed(scored: Sequence[Scored], table: ScoreTable, threshold: float) -> IntArray:
     """The pattern farthest above chance, which each head follows, by its place; -1 for none.
 
-    Among words, patterns of resting heads do not compete, and a pattern that excludes the word
-    itself does not where more than two thirds of its score is the word itself. A pattern and its
+    Patterns of resting heads do not compete, and a pattern that excludes the word itself does not
+    where more than two thirds of its score is the word itself. A pattern and its
     part have one place between them: it is the part's if that is farther above chance, or has two
     thirds of the whole's weight on its own queries.
     Shape: [..., layer, head].
@@ -124,7 +122,7 @@ def followed(
     for p, pattern in enumerate(scored):
         if pattern.excludes_self:
             above[..., p][table.self_mass[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
-        if words_only and pattern.id in RESTING:
+        if pattern.id in RESTING:
             above[..., p] = -np.inf
         if pattern.part_of in names:
             wider_of[p] = names.index(pattern.part_of)
@@ -226,8 +224,7 @@ class Labels:
     @cached_property
     def _pattern(self) -> NDArray[np.str_]:
         """The pattern that each head follows, or nothing."""
-        words_only = self.reading.words_only
-        place = followed(self.scores.scored, self.table, self.threshold, words_only=words_only)
+        place = followed(self.scores.scored, self.table, self.threshold)
         return np.array([*self.scores.patterns, ""])[place]
 
     @property

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from attnscan.results.columns import MEAN_COLUMNS
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.habits import CLASSES, HABITS, N_CLASS_SUMS, SPECIAL_CLASSES, WORD_CLASSES
-from attnscan.results.label_rules import DELIMITER, Scored
+from attnscan.results.label_rules import Scored
 from attnscan.results.scores import (
     MOST_HEADS,
     RESAMPLINGS,
@@ -59,24 +59,21 @@ MIN_UNITS = 5
 """With fewer words or pairs than this, it is not told whether a label stays."""
 MIN_GROUPS = 5
 """With fewer groups of `MIN_UNITS` pairs than this, pairs alone are resampled."""
-SPECIAL_HABITS = (*SPECIAL_CLASSES, DELIMITER)
-"""Habits that exist only where special tokens are keys."""
 _BUILT_IN = frozenset(pattern.id for pattern in ALL_PATTERNS)
 # How many resamples are worked on together, and how many of these times heads times habits.
 _RESAMPLES_AT_ONCE = 50
 _CELLS_AT_ONCE = 1 << 22
 
 
-def habits_of(*, special: bool) -> tuple[tuple[str, ...], FloatArray]:
-    """The habits of a reading, and 1 for each column that is part of one.
+def habits_of() -> tuple[tuple[str, ...], FloatArray]:
+    """The habits, and 1 for each column that is part of one.
 
     Shape: the second [column, habit].
     """
-    names = [name for name in HABITS if special or name not in SPECIAL_HABITS]
-    members = np.zeros((N_CLASS_SUMS, len(names)))
-    for place, name in enumerate(names):
-        members[list(HABITS[name]), place] = 1
-    return tuple(names), members
+    members = np.zeros((N_CLASS_SUMS, len(HABITS)))
+    for place, columns in enumerate(HABITS.values()):
+        members[list(columns), place] = 1
+    return tuple(HABITS), members
 
 
 class Shares(NamedTuple):
@@ -276,7 +273,7 @@ def labels_of(
     groups = None if grouped is None else enough_groups(grouped)
     units = sums if grouped is None or groups is None else grouped.sums
     rules = _LabelRules(scores, reading, threshold)
-    names, members = habits_of(special=not reading.words_only)
+    names, members = habits_of()
     habit_sums = HabitSums(
         names=names,
         mass=units["on"] @ members,
@@ -334,7 +331,7 @@ class _LabelRules(NamedTuple):
         It rests, else follows a pattern, else has a habit. Shape: [..., layer, head].
         """
         scored = self.scores.scored
-        pattern = followed(scored, table, self.threshold, words_only=self.reading.words_only)
+        pattern = followed(scored, table, self.threshold)
         habit_code = np.where(habits >= 0, len(scored) + habits, -1)
         code = np.where(pattern >= 0, pattern, habit_code)
         resting_place = resting_on(table, self.scores.patterns)

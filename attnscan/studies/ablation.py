@@ -198,7 +198,7 @@ def _followers(scanner: Scanner, ranking: HeadScores, request: AblationRequest) 
     scores = ranking.scores
     among_words = options.reading.words_only
     table = scores.table(among_words)
-    follows = followed(scores.scored, table, options.threshold, words_only=among_words).ravel()
+    follows = followed(scores.scored, table, options.threshold).ravel()
     rests_on = resting_on(table, scores.patterns).ravel()
     labels = np.array([*scores.patterns, ""])[follows]
     sets = []

@@ -73,7 +73,7 @@ def explain(
     if labels is None:
         labels = labels_from_sums(sums, scanner.options, grid.layers)
     patterns = [scored.id for scored in scanner.options.patterns]
-    habits, _ = habits_of(special=not scanner.options.reading.words_only)
+    habits, _ = habits_of()
     names = (*patterns, *habits)
     return Explanations(
         labels=labels,
@@ -174,7 +174,7 @@ def columns_of(sums: SumsByName, reading: AttentionView) -> dict[str, FloatArray
     Shape: each [pair, layer, head, pattern or habit].
     """
     key_set = KEY_SETS[reading.words_only]
-    _, members = habits_of(special=not reading.words_only)
+    _, members = habits_of()
     habits = {
         "weight": sums["on"] @ members,
         "n": sums["n"] * members.any(0),

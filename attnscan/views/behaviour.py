@@ -10,7 +10,6 @@ import numpy as np
 from attnscan.results.card import Card
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import RESAMPLINGS, HeadKind, Labels
 from attnscan.text import counted, plain
 from attnscan.views.palette import GROUPS, style_of, words
@@ -26,18 +25,12 @@ def attention_phrase(grid: Grid) -> str:
 def kinds_of(labels: Labels) -> list[tuple[str, HeadKind]]:
     """The group of each kind that some head has, and the kind.
 
-    They are in the order of groups, most heads first, special tokens last. Where these are keys,
-    heads that look at them most are a kind, whether or not they rest.
+    They are in the order of groups, most heads first, heads that rest last.
     """
     order = [*GROUPS, "own"]
-    among_words = []
-    special = {kind.name: ("rest", kind) for kind in labels.resting}
-    for kind in labels.kinds.values():
-        if kind.name in RESTING:
-            special[kind.name] = ("special", kind)
-        else:
-            among_words.append((style_of(kind.name).group, kind))
-    return sorted(among_words, key=lambda entry: order.index(entry[0])) + list(special.values())
+    among_words = [(style_of(kind.name).group, kind) for kind in labels.kinds.values()]
+    resting = [("rest", kind) for kind in labels.resting]
+    return sorted(among_words, key=lambda entry: order.index(entry[0])) + resting
 
 
 def summary(result: HeadScores) -> str:

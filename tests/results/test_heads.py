@@ -18,7 +18,7 @@ from support.small_results import (
 from attnscan.errors import OptionError
 from attnscan.results.grid import Head
 from attnscan.results.scores import best_first
-from attnscan.results.signature import AttentionView
+from attnscan.results.signature import AttentionView, Special
 
 NAN = float("nan")
 FIRST = [
@@ -138,10 +138,11 @@ def test_the_pattern_farthest_above_chance_is_followed(
     assert result_of([above], share, self_share).among_words.item() == among_words
 
 
-def test_with_special_tokens_in_delimiter_competes_too() -> None:
+@pytest.mark.parametrize("special", ["in", "out"])
+def test_delimiter_does_not_compete_among_words(special: Special) -> None:
     above = [[0.3, 0, 0, 0.35]]
-    assert labels_of(above, reading=AttentionView("weight", "in")).label.item() == "delimiter"
-    assert labels_of(above).label.item() == "next-word"
+    labels = labels_of(above, reading=AttentionView("weight", special))
+    assert labels.among_words.item() == "next-word"
 
 
 @pytest.mark.parametrize(("delimiter", "label"), [(0.374, "next-word"), (0.376, "delimiter")])

@@ -195,7 +195,7 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
         (1, 0): ({"punctuation": 0.6}, "punctuation"),
         (1, 3): ({"same-keys": 0.9}, "same-keys"),
         (2, 2): ({"even": 0.9}, "even"),
-        (2, 3): ({"start": 0.7}, "start"),
+        (2, 3): ({"earlier": 0.7}, "before"),
     }
     labels = _habits(_planned({head: plan for head, (plan, _) in planned.items()}))
     expected = np.full(GRID, "", dtype="<U20")
@@ -208,7 +208,7 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
     ("plan", "count", "noise", "by_pair", "habit"),
     [
         # what tells it best from the average head, not that by which the average head is told best from it: `even`
-        ({"start": 0.55, "even": 0.95}, 40, 0.02, True, "start"),
+        ({"itself": 0.55, "even": 0.95}, 40, 0.02, True, "itself"),
         # near the margin some resamples fall below, and so the head is like the average head
         ({"next": 0.19}, 30, 0.12, False, ""),
         ({"next": 0.6}, 30, 0.12, False, "next-word"),
@@ -244,7 +244,7 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     sums = _planned(plan, 12, 0.05)
     result = _habits(sums).habits
     assert result is not None
-    names, members = habits_of(special=True)
+    names, members = habits_of()
     words = sums["n"][:, 0, 0, 0]
     on, even = ((sums[name] @ members).reshape(12, -1, len(names)) for name in ("on", "even"))
     units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
@@ -271,7 +271,7 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
 
 def _share(share: float, average: float, chance: float) -> bool:
     """Whether a share of one habit qualifies."""
-    names, _ = habits_of(special=False)
+    names, _ = habits_of()
     place = names.index("punctuation")
     values = [np.zeros((1, 1, len(names))) for _ in range(3)]
     for array, value in zip(values, (share, average, chance), strict=True):
@@ -302,7 +302,7 @@ def test_a_habit_qualifies_by_odds(
 
 
 def test_the_same_few_words_are_held_against_an_even_row_too() -> None:
-    names, _ = habits_of(special=False)
+    names, _ = habits_of()
     share = np.zeros((2, 1, len(names)))
     share[:, 0, names.index("same-keys")] = 0.8
     share[:, 0, names.index("even")] = [0.7, 0.75]

@@ -183,7 +183,7 @@ def doing(layers: int, heads: int, kinds: int) -> HeadScores:
         self_mass=np.zeros(score.shape),
     )
     scores = equal_scores(tuple(map(Scored, patterns)), table)
-    names, _ = habits_of(special=False)
+    names, _ = habits_of()
     winner = np.where(number < len(patterns), -1, number - len(patterns))
     winner[-1, -1] = -1
     habits = Habits(
