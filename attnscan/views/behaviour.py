@@ -168,8 +168,8 @@ def why_unsure(labels: Labels) -> str:
 def resampled_from(labels: Labels) -> str:
     """What resamples are drawn from."""
     if labels.groups:
-        return f"{labels.groups} groups of pairs"
-    return "the pairs of this corpus" if labels.resampled == "pairs" else "the words"
+        return f"{labels.groups} groups"
+    return "this corpus" if labels.resampled == "pairs" else "the words"
 
 
 def notes_of(result: HeadScores, *, listed: bool = False) -> Iterator[str]:
