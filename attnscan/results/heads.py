@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
 from attnscan.results.attention import Attention, Selection
-from attnscan.results.columns import RANKING_COLUMNS
+from attnscan.results.columns import HELD_COLUMNS, RANKING_COLUMNS
 from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.intervals import half_width
