@@ -295,9 +295,11 @@ def add_readings(result: HeadScores, readings: Sequence[AttentionView]) -> HeadS
     Its attention is whole. Readings of what heads carry need the norms of values.
     """
     scored: ScoredInput = result.scored_input
+    # What was kept is in main memory, wherever the model ran
+    targets = replace(scored.targets, batch=scored.targets.batch.to(torch.device("cpu")))
     scores = dict(result.scores_by)
     labels = dict(result.labels_by)
-    for by, input_scorers in make_scorers(scored.targets, readings).items():
+    for by, input_scorers in make_scorers(targets, readings).items():
         for block in _kept_blocks(result.kept_attention(), carried=by == "carried"):
             input_scorers.take(block)
         scores[by] = input_scorers.scores(scored.options, result.signature)
