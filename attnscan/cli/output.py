@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -65,7 +66,7 @@ def check_overwrites(params: Mapping[str, Any]) -> None:
 
     Raises: typer.BadParameter if it would.
     """
-    used = [path for name in _names_read(params) for path in _files_read(name)]
+    used = list(chain.from_iterable(map(_files_read, _names_read(params))))
     for option in WRITTEN:
         if params.get(option) is None:
             continue

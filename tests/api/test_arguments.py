@@ -329,8 +329,8 @@ def test_files_are_told_from_texts(tmp_path: Path) -> None:
 def test_labels_go_with_their_pairs() -> None:
     def labels(pairs: Any, column: Any) -> list[str | None]:
         source = _pairs(pairs, labels=column, skip_bad=True).ready(2)
-        once, again = ([record.label for record in source.read()] for _ in range(2))
-        assert once == again
+        once = [record.label for record in source.read()]
+        assert once == [record.label for record in source.read()]
         return once
 
     assert labels(iter(SIX[:3]), iter(["yes", "no"])) == ["yes", "no", None]

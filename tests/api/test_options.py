@@ -2,6 +2,7 @@
 
 import inspect
 import pydoc
+from itertools import chain
 from typing import Any, get_args
 
 import pytest
@@ -59,7 +60,8 @@ def test_words_are_those_that_are_checked(function: str) -> None:
 
 def _words(kind: Any) -> set[str]:
     parts = [kind, *get_args(kind)]
-    return {word for part in parts for word in get_args(part) if isinstance(word, str)}
+    words = chain.from_iterable(map(get_args, parts))
+    return {word for word in words if isinstance(word, str)}
 
 
 def test_types_and_defaults_of_a_function() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from itertools import islice
+from itertools import islice, product
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -188,8 +189,8 @@ class TestSimilar:
             *rows[-12:],
         ]
         found = json.loads(run(*similar, "--matrix", "--format", "json").stdout)
-        names = [f"{layer}-{head}" for layer in range(6) for head in range(12)]
-        matrix = np.array([[row[name] for name in names] for row in found["heads"]])
+        names = [f"{layer}-{head}" for layer, head in product(range(6), range(12))]
+        matrix = np.array([itemgetter(*names)(row) for row in found["heads"]])
         assert_allclose(matrix, matrix.T)
         assert np.diag(matrix).max() == 0
         assert matrix.max() <= 0.6932

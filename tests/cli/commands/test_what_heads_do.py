@@ -4,7 +4,7 @@ in the docs.
 
 import json
 import re
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +43,7 @@ def pairs(tmp_path: Path) -> str:
         "A dog ran to the store.",
         "I went home, and you did not.",
     ]
-    rows = [f"{a}\t{b}" for a in sentences for b in sentences]
+    rows = [f"{a}\t{b}" for a, b in product(sentences, repeat=2)]
     path.write_text("sentence_a\tsentence_b\n" + "\n".join(rows) + "\n")
     return str(path)
 
