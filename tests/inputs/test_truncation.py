@@ -78,7 +78,7 @@ def check_spans(encoded: EncodedInput, offsets: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", FAST)
-@settings(deadline=None, max_examples=draws(25))
+@settings(deadline=None, max_examples=draws(15))
 @given(a=TEXTS, b=st.none() | TEXTS, limit=st.integers(7, 24))
 @example(a=" " * 400 + "the cat sat " * 30, b=None, limit=8)
 @example(a="the" + " " * 400 + "cat sat " * 30, b=None, limit=8)
@@ -91,7 +91,7 @@ def test_cut_input_has_the_tokens_of_its_tokenizer(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@settings(deadline=None, max_examples=draws(25))
+@settings(deadline=None, max_examples=draws(15))
 @given(a=TEXTS, b=st.none() | TEXTS, limit=st.integers(7, 24))
 def test_tokenizer_in_python_cuts_for_itself(
     python: Any, side: str, a: str, b: str | None, limit: int
