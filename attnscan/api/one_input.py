@@ -42,7 +42,7 @@ from attnscan.results.files import ResultsByKind, check_suffix, write_file
 from attnscan.results.grid import AttentionName, Heads
 
 if TYPE_CHECKING:
-    from attnscan.results.attention import Selection
+    from attnscan.results.attention import Attention, Selection
     from attnscan.results.heads import HeadScores, HeadWeights
     from attnscan.results.predictions import Dependencies
 
@@ -335,7 +335,18 @@ def show(  # noqa: PLR0913  # a user of the library names them
     chosen: dict[str, Any] = {"predictive": "off", **options}
     chosen["attention"] = call.options.attention
     result: HeadScores = classify(a, b, weights=weights, keep_attention=selection, **chosen)
+    note_window(selection, result.kept_attention())
     return result.weights(selection, average=average)
+
+
+def note_window(selection: Selection, attention: Attention) -> None:
+    """Say so where a window ends behind an input's last token."""
+    from attnscan.scan.options import note
+
+    last = attention.keys - 1
+    if selection.window is not None and selection.window[1] > last:
+        first, end = selection.window
+        note(f"--window {first}-{end} ends behind the input, which has tokens 0 to {last}")
 
 
 @library_function()

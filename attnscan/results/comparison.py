@@ -14,7 +14,7 @@ from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, Labels
-from attnscan.results.signature import Signature, describe, signed_frame
+from attnscan.results.signature import Signature, check_top, describe, signed_frame
 from attnscan.text import plain
 
 FALSE_DISCOVERIES = 0.05
@@ -212,8 +212,9 @@ class Comparison:
     def of(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """A pattern's rows by heads' numbers, of all or of `heads`.
 
-        With `top`, so many with the greatest differences.
+        With `top`, so many with the greatest differences. Raises: OptionError for less than one.
         """
+        check_top(top)
         rows = self.differences[self.differences["pattern"] == pattern].reset_index(drop=True)
         if heads is not None:
             rows = rows.loc[[self.grid.index(head) for head in self.grid.select(heads)]]

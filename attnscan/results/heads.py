@@ -34,6 +34,7 @@ from attnscan.results.signature import (
     By,
     Signature,
     Special,
+    check_top,
     describe,
     signed_frame,
 )
@@ -68,21 +69,23 @@ class Profile:
     def strongest(self, head: HeadLike, least: float = 0.0) -> list[tuple[str, float]]:
         """A head's classes with their shares of at least so much, largest first.
 
-        Special tokens are not among them.
+        Special tokens are among them where they are keys by the reading.
         """
+        hidden = SPECIAL_CLASSES if self.signature.reading.words_only else ()
         shares = self.share[self.grid.head(head).place].tolist()
         classes = [
             (name, share)
             for name, share in zip(self.classes, shares, strict=True)
-            if name not in SPECIAL_CLASSES and share > 0 and share >= least
+            if name not in hidden and share > 0 and share >= least
         ]
         return sorted(classes, key=lambda entry: -entry[1])
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each class of each head, of all or some.
 
-        With `top`, so many of each head, largest first.
+        With `top`, so many of each head, largest first. Raises: OptionError for less than one.
         """
+        check_top(top)
         parts = []
         for head in self.grid if heads is None else self.grid.select(heads):
             columns = {
@@ -337,6 +340,15 @@ class HeadScores:
         has_score = ~np.isnan(self.table.score[..., p].ravel())
         return order[has_score[order]]
 
+    def ranked_numbers(self, patterns: Sequence[str]) -> IntArray:
+        """The numbers of the heads, best first: on the first of some patterns that any head has.
+
+        Without patterns, by how far the best of all is above chance.
+        """
+        wanted: list[str | None] = [*patterns] or [None]
+        orders = [self.order(pattern) for pattern in wanted]
+        return next((order for order in orders if len(order)), orders[0])
+
     def leads(self, pattern: str) -> pd.DataFrame:
         """By how much the head of each rank is above the next one, with the paired standard error.
 
@@ -360,8 +372,10 @@ class HeadScores:
     ) -> pd.DataFrame:
         """One row a head: label, share, scores, entropy.
 
-        Of a ranking, one for each head of each pattern.
+        Of a ranking, one for each head of each pattern. With `top`, so many of each pattern or, of
+        one input, so many of all heads. Raises: OptionError for less than one.
         """
+        check_top(top)
         is_ranking = bool(patterns) or top is not None or self.ranked_by is not None
         if self.is_one_input or (self.has_labels and not is_ranking):
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
@@ -380,7 +394,10 @@ class HeadScores:
                 "notes": list(self.notes),
                 "related": [list(pair) for pair in self.related],
             }
-        return signed_frame(rows, self.signature, **about)
+        frame = signed_frame(rows, self.signature, **about)
+        if self.is_one_input and top is not None:
+            return frame.iloc[self.ranked_numbers(patterns or self.pattern)[:top]]
+        return frame
 
     def _by_pattern(self, pattern: str, top: int | None) -> pd.DataFrame:
         """A row for each head, best first, then those without a score; or for the `top` heads."""
@@ -438,11 +455,13 @@ class HeadWeights:
             mean = np.stack(weights).mean(0, dtype=np.float64)
             yield heads, np.asarray(mean, np.float32)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row for each query and key.
+    def to_frame(self, top: int | None = None) -> pd.DataFrame:
+        """One row for each query and key; with `top`, so many of each head, strongest first.
 
-        Of a mean, layer and head are empty. With gold links there is `aligned`.
+        Of a mean, layer and head are empty. With gold links there is `aligned`. Raises: OptionError
+        for a `top` of less than one.
         """
+        check_top(top)
         tokens = np.array(self.attention.tokens, object)
         queries = np.repeat(self.queries, len(self.keys))
         keys = np.tile(self.keys, len(self.queries))
@@ -460,6 +479,8 @@ class HeadWeights:
             part = pd.DataFrame({**place, **cells, "weight": matrix.ravel().astype(float)})
             if self.result.links:
                 part["aligned"] = self._is_linked(queries, keys)
+            if top is not None:
+                part = part.sort_values("weight", ascending=False, kind="stable")[:top]
             parts.append(part)
         about: dict[str, Any] = {"tokens": list(self.attention.tokens)}
         if self.average:

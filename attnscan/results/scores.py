@@ -35,6 +35,8 @@ class ScoreTable:
     se: FloatArray  # standard error of the score, clustered by pair; NaN below two pairs
     n: IntArray  # eligible queries
     pairs: IntArray  # pairs that had any
+    clusters: IntArray
+    """What the errors are clustered by: distinct pairs that had any, blocks or groups of these."""
     effective_pairs: FloatArray
     """(Σn)² / Σn²: so many pairs, or blocks, with equally many queries would tell as much."""
     share: FloatArray
@@ -47,8 +49,6 @@ class ScoreTable:
     """What each pair, or block of many, adds to the error; None if not kept.
 
     Shape: [block, layer, head, pattern]."""
-    groups: IntArray | None = None
-    """The groups of pairs that had any, where errors are clustered by group; None: by pair."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -64,8 +64,7 @@ class ScoreTable:
 
         NaN below two pairs.
         """
-        clusters = self.pairs if self.groups is None else self.groups
-        return score_interval(self.score, self.se, clusters, self.effective_pairs)
+        return score_interval(self.score, self.se, self.clusters, self.effective_pairs)
 
 
 def best_first(values: FloatArray) -> IntArray:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any, Literal
 
+from attnscan.inputs.option import Option, check_within
 from attnscan.results.lazy import pd
 from attnscan.text import counted, plain
 
@@ -117,6 +118,12 @@ def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
     frame.insert(0, "model", signature.model)
     frame.attrs |= {"signature": asdict(signature), **about}
     return frame
+
+
+def check_top(top: int | None) -> None:
+    """Raises: OptionError for a number of rows that is not one or more."""
+    if top is not None:
+        check_within("top", top, Option("", least=1), whole=True)
 
 
 def describe(result: Any, *details: str) -> str:

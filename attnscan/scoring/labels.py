@@ -211,7 +211,7 @@ def _table(sums: SumsByName, key_set: str, clusters: SumsByName | None) -> Score
         se=error(residual),
         n=sums["n"].sum(0).astype(np.int64),
         pairs=sums["pairs"].sum(0).astype(np.int64),
-        groups=None if clusters is None else (by_cluster["n"] > 0).sum(0),
+        clusters=(by_cluster["n"] > 0).sum(0),
         effective_pairs=effective(by_cluster["n"]),
         residual=residual,
     )

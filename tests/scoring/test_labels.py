@@ -376,7 +376,7 @@ def test_named_groups_are_the_clusters_of_errors_and_bins_of_length_are_not() ->
     n = sums["words_only.n"][:, 0, 0, 0]
     by_genre = [Measured(weight[place::6].sum(), n[place::6].sum()) for place in range(6)]
     assert_allclose(named.words_only.se[0, 0, 0], Score(by_genre).se)
-    assert named.words_only.groups is not None and named.words_only.groups[0, 0, 0] == 6
+    assert named.words_only.clusters[0, 0, 0] == 6
     assert_allclose(named.words_only.score, plain.words_only.score)
     assert_allclose(lengths.words_only.se, plain.words_only.se)
 

@@ -19,7 +19,7 @@ def show(
     from attnscan.views.terminal.head_weights import head_view
 
     output.write(
-        result.to_frame,
+        lambda: result.to_frame(top),
         lambda width: head_view(result, width, top),
         above=input_lines(context.params),
     )

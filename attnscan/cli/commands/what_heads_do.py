@@ -72,15 +72,8 @@ def _patterns(result: HeadScores) -> tuple[str, ...]:
 
 
 def _ranked(result: HeadScores) -> list[int]:
-    """The numbers of heads in the order of their ranks.
-
-    They are ranked by the first pattern that was asked for and has any.
-    """
-    for pattern in result.pattern or [None]:
-        order = result.order(pattern)
-        if len(order):
-            return list(order)
-    return []
+    """The numbers of heads in the order of their ranks, on the patterns that were asked for."""
+    return list(result.ranked_numbers(result.pattern))
 
 
 def _listed(result: HeadScores, top: int | None) -> list[int]:
