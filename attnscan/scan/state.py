@@ -395,6 +395,11 @@ def _describe_scan(scanner: Scanner) -> dict[str, Any]:
     return about
 
 
+def _given(value: Any) -> str:
+    """A value of a state or a run, as an error says it."""
+    return "not given" if value is None else str(value)
+
+
 def _check_scan(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raises: StateError for what is not equal."""
     for name, value in ours.items():
@@ -407,7 +412,7 @@ def _check_scan(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) 
                 "name the model that it was begun with, or another --state file",
             )
         raise StateError(
-            f"{path} belongs to another run: its {name} is {theirs.get(name)}, "
-            f"and here it is {value}",
+            f"{path} belongs to another run: its {name} is {_given(theirs.get(name))}, "
+            f"and here it is {_given(value)}",
             "give the same options, or another --state file",
         )

@@ -1,6 +1,7 @@
 """Scores, labels and rankings: what heads do, in which order, how sure, and by which reading."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from support.small_results import (
 )
 
 from attnscan.errors import OptionError
-from attnscan.results.grid import Head
+from attnscan.results.grid import Grid, Head
+from attnscan.results.heads import Profile
 from attnscan.results.scores import best_first
 from attnscan.results.signature import AttentionView, Special
 
@@ -95,7 +97,7 @@ def test_a_reading_that_is_not_there_is_refused_with_a_remedy() -> None:
     assert result.select_reading("weight", "out").label.item() == ""
     with pytest.raises(OptionError, match="by attention weight, among words"):
         result.select_reading(special="in")
-    with pytest.raises(OptionError, match="by attention weight, among words; .*keep all"):
+    with pytest.raises(OptionError, match=r"by attention weight, among words; .*keep all"):
         result.select_reading("carried")
 
 
@@ -191,3 +193,31 @@ def test_what_changes_in_over_five_percent_of_resamples_is_unsure() -> None:
     unsure = labels_of(winners=WINNERS, label_stability=[NAN, 0.95, 0.94, NAN, 1]).unsure
     assert unsure.tolist() == [[True, False, True, False, False]]
     assert not labels_of(winners=WINNERS).unsure.any()
+
+
+@pytest.mark.parametrize("top", [0, -1, 1.5, True])
+def test_a_top_that_is_no_number_of_rows_is_refused(top: Any) -> None:
+    with pytest.raises(OptionError, match=r"top is .*; give a whole number, from 1"):
+        ranking_of().to_frame(top=top)
+    with pytest.raises(OptionError, match="top is "):
+        result_of([[0.1, 0, 0, 0]]).to_frame(top=top)
+
+
+def test_the_top_heads_of_one_input_are_the_best() -> None:
+    result = result_of([[0.1, 0, 0, 0], [0.5, 0, 0, 0], [0.3, 0.6, 0, 0]])
+    assert result.to_frame(top=2)["head"].tolist() == [2, 1]
+    assert result.to_frame(["next-word"], top=2)["head"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("special", "classes"), [("in", ["start", "next"]), ("out", ["next"])])
+def test_special_tokens_are_listed_where_they_are_keys(special: Any, classes: list[str]) -> None:
+    share = np.array([[[0.2, 0.7, 0.0]]])
+    profile = Profile(
+        classes=("next", "start", "end"),
+        share=share,
+        se=share,
+        chance=share,
+        grid=Grid((1, 1)),
+        signature=replace(SIGNATURE, special=special),
+    )
+    assert [name for name, _ in profile.strongest("0-0")] == classes

@@ -364,6 +364,18 @@ def test_pairs_alone_are_resampled_where_groups_are_too_few(
     assert labels.groups == expected
 
 
+def test_intervals_have_the_k_of_their_errors() -> None:
+    """The same pairs given ten times are as many clusters, and count ten times as pairs."""
+    sums = _pairs(5)
+    often = {**sums}
+    for key_set in KEY_SETS:
+        often[f"{key_set}.pairs"] = 10 * sums[f"{key_set}.pairs"]
+    once = scores_of(sums, SCORED).words_only
+    again = scores_of(often, SCORED).words_only
+    assert (again.pairs == 10 * once.pairs).all()
+    assert_allclose(again.interval, once.interval)
+
+
 def test_named_groups_are_the_clusters_of_errors_and_bins_of_length_are_not() -> None:
     sums = _pairs(60)
     names = [f"genre {number % 6}" for number in range(60)]
