@@ -51,6 +51,7 @@ release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and tr
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/run.py
 	@echo 'written to benchmarks/RESULTS.md. By hand: truth, and scan on a GPU, which say what they need'
+	@$(BIN)/python benchmarks/stale.py
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	PYTHONPATH=tests:benchmarks $(BIN)/python -m support.readme
