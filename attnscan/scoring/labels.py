@@ -307,10 +307,16 @@ def labels_of(
         ),
         label_stability=label_stability,
         resampled=resampled,
-        units=len(habit_sums.mass),
+        units=_count_units(units) if by_pair else len(habit_sums.mass),
         groups=0 if groups is None else groups.n_groups,
         classes=class_shares(sums, scores, reading, by_pair=by_pair),
     )
+
+
+def _count_units(sums: SumsByName) -> int:
+    """How many pairs there are: blocks may hold several, and a pattern may have none of a pair."""
+    blocks = len(sums["n"])
+    return max(blocks, int(sums["every_key.pairs"].sum(0).max()))
 
 
 class _LabelRules(NamedTuple):
