@@ -49,8 +49,9 @@ def arrow_stream() -> bytes:
 
 
 def workbook() -> bytes:
-    """Behind a hidden sheet one with a title that spreadsheets give, blank rows, and numbers beside the sentences."""
-    book, file = Workbook(), io.BytesIO()
+    """Behind a hidden sheet one with a title, blank rows, and numbers beside the sentences."""
+    book = Workbook()
+    file = io.BytesIO()
     for row in (["No", "Sentence A", "Sentence B"], [1, "=1+1 is two", "é"], [], [2, "c", "-d"]):
         book.active.append(row)
     book.active["B2"].data_type = "s"
@@ -115,7 +116,8 @@ DATA_SETS = {
         "msr_paraphrase_train.txt",
         text(
             "Quality⇥#1 ID⇥#2 ID⇥#1 String⇥#2 String",
-            '1⇥702876⇥702977⇥Amrozi accused "the witness".⇥Referring to him as "the witness", he did.',
+            '1⇥702876⇥702977⇥Amrozi accused "the witness".'
+            '⇥Referring to him as "the witness", he did.',
             '1⇥702877⇥702978⇥"The report was late, he said.⇥He said that the report was late.',
             end="\r\n",
             start="\ufeff",
@@ -192,7 +194,8 @@ DATA_SETS = {
 @pytest.mark.parametrize("data_set", DATA_SETS.values(), ids=list(DATA_SETS))
 def test_a_data_set_is_read(data_set: DataSet, make: Make) -> None:
     path = make(data_set.name, data_set.content)
-    bad, notes = list[PairsError](), list[str]()
+    bad: list[PairsError] = []
+    notes: list[str] = []
     reading = FileReading(data_set.columns, quoting=data_set.quoting)
     records = list(read_pairs([path], reading, bad.append, notes.append))
     assert [record.pair for record in records] == [Pair(*texts) for texts in data_set.pairs]

@@ -1,4 +1,4 @@
-"""CSV, TSV and text files come back as they were written, in every encoding, and what is guessed of them is told."""
+"""CSV, TSV and text files come back as they were written, in every encoding; guesses are told."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def as_tsv(table: Table, end: str = "\n") -> bytes:
 
 
 def read(path: str, reading: FileReading = FileReading()) -> tuple[Table, list[str], list[str]]:
-    """The texts of a file's pairs, what is told of the file, and what is bad, without the file's directory."""
+    """The texts of a file's pairs, the notes on it, and what is bad, without its directory."""
     notes: list[str] = []
     bad: list[InputError] = []
     texts = [record.pair.texts for record in read_pairs([path], reading, bad.append, notes.append)]
@@ -286,7 +286,9 @@ def test_the_same_pairs_in_every_encoding(
 def test_damage_costs_its_own_record(
     make: Make, codec: str, line: bytes, encoding: str | None, why: str
 ) -> None:
-    good, last = HEADER + "x,y\n" + ("Gras,b\n" if codec == "ascii" else "Größe,b\n"), "e,f\n"
+    word = "Gras" if codec == "ascii" else "Größe"
+    good = f"{HEADER}x,y\n{word},b\n"
+    last = "e,f\n"
     mark = b"\xff\xfe" if codec.startswith("utf-16") else b""
     path = make("p.csv", mark + good.encode(codec) + line + last.encode(codec))
     texts, notes, bad = read(path, FileReading(encoding=encoding))
@@ -308,7 +310,8 @@ def test_any_table_comes_back_from_its_encoding(
     tmp_path_factory: pytest.TempPathFactory, pairs: Table, codec: str
 ) -> None:
     path: Path = tmp_path_factory.getbasetemp() / "p.tsv"
-    path.write_bytes(content := as_tsv(pairs, "\r\n").decode().encode(codec))
+    content = as_tsv(pairs, "\r\n").decode().encode(codec)
+    path.write_bytes(content)
     assert read(str(path), FileReading(encoding=codec)) == (pairs, [], [])
     texts, notes, bad = read(str(path))
     as_utf8 = content.decode("utf-8", "ignore").isascii()
@@ -340,7 +343,7 @@ def as_parquet(table: Table, **options: Any) -> bytes:
 # Name -> characters that no cell may have, and how a table is written
 WRITERS: dict[str, tuple[str, Callable[[Table], bytes]]] = {
     "p.csv": ("", as_csv),
-    # Before Python 3.13, the csv module leaves a carriage return without quotes if it ends no lines.
+    # Before Python 3.13, csv leaves a carriage return without quotes if it ends no lines.
     "lines.csv": ("\r", partial(as_csv, lineterminator="\n")),
     "quoted.csv": ("", partial(as_csv, lineterminator="\n", quoting=csv.QUOTE_ALL)),
     "marked.csv": ("", lambda table: b"\xef\xbb\xbf" + as_csv(table)),
@@ -372,7 +375,8 @@ def test_any_table_comes_back(directory: Path, name: str, table: Table) -> None:
     if name in SPACES_LOST:
         table = [(a.lstrip(" "), b.lstrip(" ")) for a, b in table]
     for suffix, packed in (("", bytes), (".gz", gzipped)):
-        (path := directory / f"{name}{suffix}").write_bytes(packed(write(table)))
+        path = directory / f"{name}{suffix}"
+        path.write_bytes(packed(write(table)))
         assert [(pair.a, pair.b) for pair in pairs_in(str(path))] == table
 
 
@@ -384,7 +388,8 @@ def test_lines_come_back(directory: Path, sentences: list[str]) -> None:
         "a",
         *sentences,
     ]  # at the start of a file a sentence may be a mark, or a table's columns
-    (path := directory / "p.txt").write_text("\n".join(sentences), encoding="utf-8")
+    path = directory / "p.txt"
+    path.write_text("\n".join(sentences), encoding="utf-8")
     assert [pair.texts for pair in pairs_in(str(path))] == [(sentence,) for sentence in sentences]
 
 
@@ -398,7 +403,8 @@ def test_any_bytes_are_read_or_refused(
     directory: Path, name: str, content: bytes, skip: bool
 ) -> None:
     start = b"" if name in ("p.jsonl", "p.txt") else LINES[name[2:]][0].encode()
-    (path := directory / name).write_bytes(start + content)
+    path = directory / name
+    path.write_bytes(start + content)
     bad: list[PairsError] = []
     try:
         for record in read_pairs([str(path)], on_bad=bad.append if skip else None):

@@ -1,5 +1,6 @@
-"""Words, pieces, special tokens and punctuation of each kind of tokenizer; words that are given; tokens by name."""
+"""Words, pieces, special tokens and punctuation of each kind of tokenizer; given words; names."""
 
+import itertools
 import re
 from functools import cache, partial
 from itertools import pairwise
@@ -11,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.handwritten_inputs import input_of
 from support.hypothesis_draws import draws
-from support.tokenizers_of_kinds import KINDS, encode_pair, marian, written_in_python
+from support.tokenizers_of_kinds import (
+    KINDS,
+    encode_pair,
+    marian,
+    prefix_space,
+    written_in_python,
+)
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -25,7 +32,8 @@ from attnscan.inputs.vocabulary import WholeWords, whole_words
 from attnscan.model.writing import encode_translations
 
 NO_LIMIT = 10**6
-A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
+A = "The cat sat on the mat."
+B = "a cat, and the strawberries!"
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -82,13 +90,14 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         for i, j in pairwise(
             place for place, sentence in enumerate(read.sentence) if sentence == 0
         ):
-            (first, end), (start, last) = read.spans[i], read.spans[j]
+            first, end = read.spans[i]
+            start, last = read.spans[j]
             assert read.unit[i] == read.unit[j] or end <= start or last <= first
 
 
 @cache
 def bytes_alone() -> PreTrainedTokenizerFast:
-    """Byte-level BPE without a merge: a token is a byte, and each byte of a character has all of it."""
+    """Byte-level BPE without a merge: a token is a byte, and each has all of its character."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(
         models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, [])
@@ -155,12 +164,14 @@ def test_one_character_is_never_several_words(text: str, words: list[str]) -> No
 
 
 def test_what_is_told_of_inputs() -> None:
-    wordpiece, byte_level = KINDS["wordpiece"](), bytes_alone()
+    wordpiece = KINDS["wordpiece"]()
+    byte_level = bytes_alone()
     typed = [_encoded(wordpiece, "the [SEP] cat"), _encoded(wordpiece, "a [MASK] [SEP]")]
     note = "special tokens to the model, and words to attnscan: [SEP], [MASK] in the text"
     assert notes_of(wordpiece, typed) == [note]
     run = _encoded(byte_level, "我爱猫 cat", unit="word")
-    note = "one word, since no space divides it: 我爱猫 (put spaces between words and pass --words spaces)"
+    advice = "put spaces between words and pass --words spaces"
+    note = f"one word, since no space divides it: 我爱猫 ({advice})"
     assert notes_of(byte_level, [run, run]) == [note]
     spaced = encode_pair(byte_level, Pair("我爱 猫").by_spaces, "word", NO_LIMIT, truncate=False)
     assert notes_of(byte_level, [_encoded(byte_level, "我爱猫"), spaced]) == []
@@ -202,21 +213,17 @@ def test_many_inputs_are_encoded_as_each_by_itself(
     kind: str, truncate: bool, tmp_path: Path
 ) -> None:
     tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
-    together, alone = (
-        [
-            f"{type(read).__name__} {read}" if isinstance(read, InputError) else read
-            for read in inputs
-        ]
-        for inputs in (
-            encode_pairs(tokenizer, MANY, "word", 30, truncate),
-            [next(encode_pairs(tokenizer, [pair], "word", 30, truncate)) for pair in MANY],
-        )
-    )
-    assert (
-        together == alone
-        and isinstance(together[0], EncodedInput)
-        and (truncate or isinstance(together[5], str))
-    )
+    together = [comparable(each) for each in encode_pairs(tokenizer, MANY, "word", 30, truncate)]
+    alone = []
+    for pair in MANY:
+        alone += map(comparable, encode_pairs(tokenizer, [pair], "word", 30, truncate))
+    assert together == alone and isinstance(together[0], EncodedInput)
+    assert truncate or isinstance(together[5], str)
+
+
+def comparable(read: EncodedInput | InputError) -> EncodedInput | str:
+    """An input, or the text of an error."""
+    return f"{type(read).__name__} {read}" if isinstance(read, InputError) else read
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +289,8 @@ encoded = partial(_encoded, unit="word")
 
 def test_given_words_are_the_units(tokenizer: Any) -> None:
     """Other words than the tokenizer would make: "sat on" is one, and "strawberries" are two."""
-    a, b = annotated(A, r"sat on|\w+|\."), annotated(B, "straw|berries|[a-z]+|[,!]")
+    a = annotated(A, r"sat on|\w+|\.")
+    b = annotated(B, "straw|berries|[a-z]+|[,!]")
     read = encoded(tokenizer, a, b)
     of_words = [
         (unit, s) for unit, s in zip(read.units, read.unit_sentence, strict=True) if s != SPECIAL
@@ -302,6 +310,23 @@ def test_given_words_are_the_units(tokenizer: Any) -> None:
         if s == 0
     ]
     assert numbers == list(range(6))
+
+
+class TestPrefixSpace:
+    """A post-processor may not know that a space is put before the text."""
+
+    @pytest.mark.parametrize("knows", [True, False])
+    @pytest.mark.parametrize(
+        "words",
+        [["I", "saw", "a", "mat", "."], ["a", ",", "a", "b"], ["the", "cat"], ["é", "x"]],
+    )
+    def test_words_own_the_pieces_that_spell_them(self, knows: bool, words: list[str]) -> None:
+        text = " ".join(words)
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        read = encoded(prefix_space(knows), Sentence(text, spans), Sentence(text, spans))
+        pairs = list(zip(read.units, read.unit_sentence, strict=True))
+        for side in (0, 1):
+            assert [unit for unit, s in pairs if s == side] == words
 
 
 class TestWithoutOffsets:
@@ -364,7 +389,8 @@ def test_batches_hold_every_input_once_and_no_more_than_they_may(
 ) -> None:
     inputs = [EncodedInput(("w",) * n, (0,) * n, tuple(range(n)), (False,) * n) for n in lengths]
     made = list(batches(inputs, tokens))
-    assert sorted(len(encoded.tokens) for batch in made for encoded in batch) == sorted(lengths)
+    in_batches = itertools.chain.from_iterable(made)
+    assert sorted(len(encoded.tokens) for encoded in in_batches) == sorted(lengths)
     for batch in made:
         assert batch
         longest = max(len(encoded.tokens) for encoded in batch)
@@ -426,7 +452,8 @@ def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
     tokenizer = KINDS["wordpiece"]()
     tokenizer.add_tokens(["zebra"])
     tokenizer.add_special_tokens({"additional_special_tokens": ["speaker"]})
-    words, zebra = whole_words(tokenizer), tokenizer.convert_tokens_to_ids("zebra")
+    words = whole_words(tokenizer)
+    zebra = tokenizer.convert_tokens_to_ids("zebra")
     assert words.ids["zebra"] == zebra and "speaker" not in words.ids
     encoded = encode_pair(tokenizer, Pair("the zebra"), "token", 100, truncate=False)
     assert (
@@ -439,7 +466,7 @@ def test_scripts_with_vowel_signs_and_without_case() -> None:
     assert set(WholeWords.from_tokens(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
 
 
-def test_the_most_frequent_words_have_the_lowest_ids_unless_these_are_alphabetical() -> None:
+def test_frequent_words_have_the_lowest_ids_unless_alphabetical() -> None:
     names = [f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200)]
     texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
     assert WholeWords.from_tokens(texts).frequent == set(range(30, 130))

@@ -1,4 +1,4 @@
-"""Names stand for files, each found once, opened and unpacked, or refused in one line that shows no secret."""
+"""Names stand for files, each found once, opened and unpacked, or refused without a secret."""
 
 import bz2
 import gzip
@@ -130,7 +130,8 @@ class TestPacked:
             ("p.csv", parts, [AB, CD, EF]),
             ("p.parquet", PACKS[packing](TABLE), [AB, CD]),
         ):
-            (path := tmp_path / f"{name}{packing.upper()}").write_bytes(content)
+            path = tmp_path / f"{name}{packing.upper()}"
+            path.write_bytes(content)
             assert pairs_in(str(path)) == pairs
 
     def test_what_is_cut_short_or_packed_otherwise(self, tmp_path: Path, packing: str) -> None:
@@ -144,12 +145,14 @@ class TestPacked:
             )
 
     def test_a_name_that_does_not_say_so(self, tmp_path: Path, packing: str) -> None:
-        (path := tmp_path / "p.csv").write_bytes(PACKS[packing](b"text\na\n"))
+        path = tmp_path / "p.csv"
+        path.write_bytes(PACKS[packing](b"text\na\n"))
         error = refusal(str(path))
         assert "is no text" in error.what and error.remedy.startswith("unpack it")
 
     def test_zstandard_is_an_extra(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (path := tmp_path / "p.csv.zst").write_bytes(PACKS[".zst"](b"text\na\n"))
+        path = tmp_path / "p.csv.zst"
+        path.write_bytes(PACKS[".zst"](b"text\na\n"))
         monkeypatch.delitem(compr, "zstd")
         assert refusal(str(path)).remedy == "run: pip install 'attnscan[zstd]'"
 
@@ -223,3 +226,18 @@ class TestRemote:
 )
 def test_names_are_shown_without_secrets(name: str, expected: str) -> None:
     assert shown(name) == expected
+
+
+class TestHiddenFiles:
+    def test_patterns_leave_them_out(self, tmp_path: Path) -> None:
+        for name in ("p.csv", ".p.csv", "~$p.csv", ".git/q.csv", "d/q.csv", "d/.r.csv"):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("text\na\n")
+        assert files_named([f"{tmp_path}/*.csv"]) == [f"{tmp_path}/p.csv"]
+        assert files_named([f"{tmp_path}/**/*.csv"]) == [f"{tmp_path}/d/q.csv", f"{tmp_path}/p.csv"]
+
+    def test_patterns_that_name_them_have_them(self, tmp_path: Path) -> None:
+        (tmp_path / ".p.csv").write_text("text\na\n")
+        assert files_named([f"{tmp_path}/.*.csv"]) == [f"{tmp_path}/.p.csv"]
+        assert files_named([f"{tmp_path}/.p.csv"]) == [f"{tmp_path}/.p.csv"]

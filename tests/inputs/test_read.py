@@ -72,10 +72,8 @@ class TestColumns:
         assert "the columns are none" in refusal(make("s.jsonl", "{}\n")).what
 
     def test_labels_and_ids_beside_the_sentences(self, make: Make) -> None:
-        table, other = (
-            make("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"),
-            make("b.csv", "text,no\ne,f\n"),
-        )
+        table = make("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n")
+        other = make("b.csv", "text,no\ne,f\n")
         assert [r.label for r in read_pairs([table, other], FileReading(labelled=True))] == [
             "yes",
             "",
@@ -122,7 +120,8 @@ def book(*rows: Sequence[object]) -> bytes:
     made.create_chartsheet(index=0)
     for row in rows:
         made.worksheets[0].append(row)
-    made.save(file := io.BytesIO())
+    file = io.BytesIO()
+    made.save(file)
     return file.getvalue()
 
 
@@ -213,7 +212,8 @@ class TestBadRecords:
             ),
             (  # columns, which are joined by their keys
                 "p.json",
-                '{"text1": {"0": "a", "1": "x", "3": "c"}, "text2": {"3": "d", "2": "y", "0": "b"}}',
+                '{"text1": {"0": "a", "1": "x", "3": "c"}, '
+                '"text2": {"3": "d", "2": "y", "0": "b"}}',
                 [(AB, 1), (CD, 3)],
                 {2: "sentence B is missing", 4: "sentence A is missing"},
             ),
@@ -361,7 +361,8 @@ class TestStdin:
     def test_the_first_line_tells_the_format(
         self, monkeypatch: pytest.MonkeyPatch, content: str
     ) -> None:
-        monkeypatch.setattr(sys, "stdin", stdin := io.TextIOWrapper(io.BytesIO(content.encode())))
+        stdin = io.TextIOWrapper(io.BytesIO(content.encode()))
+        monkeypatch.setattr(sys, "stdin", stdin)
         assert pairs_in("-") == [AB, CD]
         assert not stdin.buffer.closed
 
@@ -386,7 +387,8 @@ class TestStdin:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     def test_a_pipe_is_read_like_it(self, tmp_path: Path) -> None:
         """What a shell's <(zcat pairs.tsv.gz) is: a pipe whose name has no suffix."""
-        os.mkfifo(pipe := tmp_path / "63")
+        pipe = tmp_path / "63"
+        os.mkfifo(pipe)
         writer = threading.Thread(target=pipe.write_text, args=("text_a\ttext_b\na\tb\n",))
         writer.start()
         assert pairs_in(str(pipe)) == [AB]
@@ -394,7 +396,9 @@ class TestStdin:
 
 
 def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:
-    text, packed, lines = tmp_path / "pairs.csv", tmp_path / "pairs.csv.gz", tmp_path / "p.jsonl"
+    text = tmp_path / "pairs.csv"
+    packed = tmp_path / "pairs.csv.gz"
+    lines = tmp_path / "p.jsonl"
     text.write_text("text\n" + "the cat\n" * 500)
     packed.write_bytes(gzipped(text.read_bytes()))
     lines.write_text('{"text": "a"}\n{"text": "b"}')

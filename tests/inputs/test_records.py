@@ -1,4 +1,4 @@
-"""What programs have as pairs is read as it is meant, or refused in a line, and never scored as something else."""
+"""What programs have as pairs is read as it is meant, or refused in a line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.records import FileReading, objects_in
 from attnscan.inputs.sentence import Record
 
-A, B = (
-    ["I went home.", "You sing well.", "A cat sat."],
-    ["He went home.", "You sing.", "The cat sat."],
-)
+A = ["I went home.", "You sing well.", "A cat sat."]
+B = ["He went home.", "You sing.", "The cat sat."]
 PAIRS = list(zip(A, B, strict=True))
 FRAME = pd.DataFrame({"idx": [7, 8, 9], "sentence1": A, "sentence2": B, "label": [0, 1, 0]})
 ROWS: list[dict[str, Any]] = FRAME.to_dict("records")  # type: ignore[assignment]
@@ -35,7 +33,8 @@ class HuggingFace:
     """What a data set of Hugging Face does, as far as it is asked."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        self._rows, self.column_names = rows, list(rows[0])
+        self._rows = rows
+        self.column_names = list(rows[0])
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -259,7 +258,7 @@ def test_what_holds_no_pairs_is_refused_at_once(pairs: Any) -> None:
         (DataLoader(A, batch_size=2), [], "which holds no pairs"),  # type: ignore[arg-type]
     ],
 )
-def test_columns_that_are_not_there_and_what_may_be_meant_in_two_ways(
+def test_missing_columns_and_ambiguous_objects_are_refused(
     pairs: Any, columns: list[str], why: str
 ) -> None:
     assert why in refused(pairs, *columns)
@@ -285,10 +284,8 @@ LEAVES: st.SearchStrategy[Any] = st.text(max_size=3) | st.sampled_from(
 
 
 def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    some, rows = (
-        st.lists(inner, max_size=3),
-        st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3),
-    )
+    some = st.lists(inner, max_size=3)
+    rows = st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
     series, frames = (
         values.map(partial(kind, dtype=object))
         for values, kind in ((some, pd.Series), (rows, pd.DataFrame))

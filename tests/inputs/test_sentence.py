@@ -1,4 +1,4 @@
-"""Sentences whose words are given, by a program, gold alignments or a treebank: what is read, and what is refused."""
+"""Sentences whose words are given, by a program, gold alignments or a treebank."""
 
 import json
 import pickle
@@ -17,7 +17,8 @@ from attnscan.inputs.annotations import Alignments, link_words, links_of
 from attnscan.inputs.read import read_pairs
 from attnscan.inputs.sentence import NO_WORD, Pair, Place, Record, Sentence
 
-TEXT, WORDS = "Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]
+TEXT = "Dogs don't."
+WORDS = [(0, 4), (5, 7), (7, 10), (10, 11)]
 PAIR = Pair("le chat noir", "the black cat")
 
 
@@ -41,9 +42,7 @@ PAIR = Pair("le chat noir", "the black cat")
         (WORDS, ["NOUN"] * 4),
     ],
 )
-def test_words_that_are_no_spans_of_the_text_or_tags_that_are_not_of_the_words(
-    words: Any, tags: Any
-) -> None:
+def test_words_are_spans_in_order_and_tags_have_a_value_each(words: Any, tags: Any) -> None:
     with pytest.raises(
         InputError, match="in order and without overlap, and for each tag a value a word"
     ) as refused:
@@ -111,13 +110,14 @@ def test_pieces_find_their_words_as_plain_loops_do(
     assert Sentence("x" * 12, words).words_of(pieces) == expected
 
 
-def test_pairs_of_other_sentences_words_tags_or_links_have_other_keys() -> None:
+def test_keys_depend_on_sentences_words_tags_and_links() -> None:
     """They have other scores. A text that looks like annotations is another sentence.
 
     The first digits of keys number blocks of pairs in states on disk, so keys must not change.
     """
     assert Pair("the cat").key == "675822dce541fb43946458d70cdc163c8ef1f8449dfecdb03fdc90bb80f7d15d"
-    plain, words = Pair(TEXT), Pair(Sentence(TEXT, WORDS))
+    plain = Pair(TEXT)
+    words = Pair(Sentence(TEXT, WORDS))
     annotations = json.dumps([WORDS, {}])
     pairs = [
         plain,
@@ -186,7 +186,8 @@ def test_given_words_are_counted_in_place_of_those_between_spaces() -> None:
 def test_a_line_belongs_to_the_record_of_its_number(
     tmp_path: Path, lines: str, rows: tuple[int, ...], why: str | None
 ) -> None:
-    (file := tmp_path / "links").write_text(lines)
+    file = tmp_path / "links"
+    file.write_text(lines)
     records = Alignments.read(file).linked(Record(PAIR, "", place=Place("p", row)) for row in rows)
     if why is None:
         assert [dict(links_of(record.pair)) for record in records] == [{0: [0]}, {2: [2]}]
@@ -320,3 +321,20 @@ class TestReader:
         good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", "1 x 0 root") + HAN))
         assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
         assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2009"])
+def test_words_of_alignments_stand_between_ascii_spaces(space: str) -> None:
+    pair = link_words(Pair(f"il pèse 10{space}000\tkilos", "it weighs 10,000 kilos"), "2-2 3-3")
+    source = pair.sentences[0]
+    words = [source.word(number) for number in range(len(source.words or ()))]
+    assert words == ["il", "pèse", f"10{space}000", "kilos"]
+    assert list(links_of(pair)) == [(2, [2]), (3, [3])]
+
+
+@pytest.mark.parametrize("comment", ["# text[orig] = Cats", "# text_en = Cats", "# texts = Cats"])
+def test_other_comments_are_not_the_text(tmp_path: Path, comment: str) -> None:
+    word = "1\tDogs\tdog\tNOUN\t_\t_\t0\troot\t_\t_"
+    path = tmp_path / "trees.conllu"
+    path.write_text(f"# text = Dogs\n{comment}\n{word}\n\n", encoding="utf-8")
+    assert [record.pair.a for record in read_pairs([str(path)])] == ["Dogs"]

@@ -1,4 +1,4 @@
-"""Saved weights come back as they were, and a file that is malformed or hostile is refused in one line."""
+"""Saved weights come back as they were; a malformed or hostile file is refused in one line."""
 
 import io
 import zipfile
@@ -202,7 +202,7 @@ def test_a_malformed_file_is_refused(
     assert words in refusal(saved_at(file, start, **parts), kind)
 
 
-def test_queries_of_a_kind_are_what_is_predicted_or_read_behind_the_source(file: Path) -> None:
+def test_queries_are_what_is_predicted_or_read_behind_the_source(file: Path) -> None:
     saved = read_weights(saved_at(file, KINDS), "cross")
     assert saved.tokens == (*TOKENS, "le", "</s>") and saved.source == N
     assert saved.special == (True, False, False, True, False, True) and not any(saved.padding)
