@@ -13,7 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -31,6 +33,7 @@ _SAMPLE_ROWS = 512  # of a sample of words
 _TOGETHER = 16
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 _NOT_NEAR = -2.0  # below every cosine
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,15 @@ class Relatedness:
     def related(self, inputs: Sequence[Units]) -> Tensor:
         """Which units of each input are related, none to itself.
 
-        A word of several tokens is related to none. Shape: [input, unit, unit], bool, symmetric,
-        where the embeddings are.
+        A word of several tokens is related to none. Only cosines are computed where the embeddings
+        are. Shape: [input, unit, unit], bool, symmetric, on the CPU.
         """
-        units = torch.from_numpy(self.words.word_ids(inputs)).to(self.embedding.device)
-        ids, places = torch.unique(units, return_inverse=True)
-        related = torch.zeros(len(ids), len(ids), dtype=torch.bool, device=ids.device)
+        ids, places = np.unique(self.words.word_ids(inputs), return_inverse=True)
+        places = places.reshape(len(inputs), -1)
+        related = np.zeros((len(ids), len(ids)), dtype=np.bool_)
         if self.threshold <= 1:
             pairs = self._candidates(ids, places)
-            self._find_nearest(set(ids[pairs].flatten().tolist()))
+            self._find_nearest(set(ids[pairs].ravel().tolist()))
             words = ids[pairs].tolist()
             for (first, second), (word, other) in zip(pairs.tolist(), words, strict=True):
                 forth = self._nearest[word].get(other, _NOT_NEAR)
@@ -62,23 +65,26 @@ class Relatedness:
                 if min(forth, back) >= self.threshold:
                     related[first, second] = True
                     related[second, first] = True
-        return related[places[:, :, None], places[:, None, :]]
+        return torch.from_numpy(related[places[:, :, None], places[:, None, :]])
 
-    def _candidates(self, ids: Tensor, places: Tensor) -> Tensor:
+    def _candidates(self, ids: IntArray, places: IntArray) -> IntArray:
         """Pairs of words of one input that are near enough, by all but rounding.
 
         Only these have their neighbours sought. Shape: `ids` [word], `places` [input, unit] among
         these; [pair, 2], places among the words.
         """
-        directions = self._directions(ids.clip(0))
+        known = torch.from_numpy(ids.clip(0)).to(self.embedding.device)
+        directions = self._directions(known)
+        is_near = directions @ directions.T >= self.threshold - _ROUNDING
+        near = is_near.cpu().numpy()
         is_word = ids != NO_WORD
-        frequent = torch.isin(ids, self._ids[: len(self.words.frequent)])
-        near = directions @ directions.T >= self.threshold - _ROUNDING
-        near &= is_word & is_word[:, None] & ~(frequent & frequent[:, None])
-        occurs = torch.zeros(len(ids), len(places), device=ids.device)
-        occurs[places, torch.arange(len(places), device=ids.device)[:, None]] = 1
+        is_frequent = np.isin(ids, self._word_ids[: len(self.words.frequent)])
+        both_frequent = is_frequent & is_frequent[:, None]
+        near = near & is_word & is_word[:, None] & ~both_frequent
+        occurs = np.zeros((len(ids), len(places)), np.float32)
+        occurs[places, np.arange(len(places))[:, None]] = 1
         meet = occurs @ occurs.T > 0
-        return (near & meet).triu(1).nonzero()
+        return np.argwhere(np.triu(near & meet, 1))
 
     @cached_property
     def threshold(self) -> float:
@@ -114,16 +120,21 @@ class Relatedness:
     def _find_nearest(self, words: Collection[int]) -> None:
         """Find the nearest words of those that were not asked for before."""
         waiting = sorted(word for word in words if word not in self._nearest)
-        for start in range(0, len(waiting), _TOGETHER):
-            block = waiting[start : start + _TOGETHER]
-            filling = [block[-1]] * (_TOGETHER - len(block))
-            ids = torch.tensor([*block, *filling], device=self.embedding.device)
+        if not waiting:
+            return
+        filling = [waiting[-1]] * (-len(waiting) % _TOGETHER)
+        blocks = torch.tensor([*waiting, *filling], device=self.embedding.device)
+        neighbours = []
+        cosines = []
+        for ids in torch.split(blocks, _TOGETHER):
             cosine = self._cosines(self._directions(ids))
-            cosine[torch.arange(_TOGETHER, device=ids.device), ids] = _NOT_NEAR
+            cosine.scatter_(1, ids[:, None], _NOT_NEAR)
             nearest = cosine.topk(_NEIGHBOURS)
-            rows = zip(nearest.indices.tolist(), nearest.values.tolist(), strict=True)
-            for word, (neighbours, cosines) in zip(block, rows, strict=False):
-                self._nearest[word] = dict(zip(neighbours, cosines, strict=True))
+            neighbours.append(nearest.indices)
+            cosines.append(nearest.values)
+        rows = zip(torch.cat(neighbours).tolist(), torch.cat(cosines).tolist(), strict=True)
+        for word, (near_words, near_cosines) in zip(waiting, rows, strict=False):
+            self._nearest[word] = dict(zip(near_words, near_cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:
         """Cosines of directions with every row; `_NOT_NEAR` with what is no word.
@@ -144,10 +155,14 @@ class Relatedness:
         return normalize(self.embedding[ids].float() - mean, dim=-1)
 
     @cached_property
+    def _word_ids(self) -> list[int]:
+        """The ids of all whole words that have a row."""
+        return [number for number in self.words.ids.values() if number < len(self.embedding)]
+
+    @cached_property
     def _ids(self) -> Tensor:
-        """The ids of all whole words that have a row. Shape: [word]."""
-        ids = [number for number in self.words.ids.values() if number < len(self.embedding)]
-        return torch.tensor(ids, dtype=torch.long, device=self.embedding.device)
+        """The same where the embeddings are. Shape: [word]."""
+        return torch.tensor(self._word_ids, dtype=torch.long, device=self.embedding.device)
 
     @cached_property
     def _centre(self) -> tuple[Tensor, Tensor]:

@@ -9,5 +9,5 @@ class_scorer.py    a consumer of attention: one batch to sums by class of keys
 pair_sums.py       each pair's sums from one run of a batch
 blocks.py          named sums by blocks of pairs, which add; ratios, errors and resamples of these
 labels.py          scores, habits, labels and shares of classes; in how many resamples labels stay
-relations.py       a consumer of attention: one batch to sums by relation of a treebank; their result
+relations.py       a consumer of attention: one batch to sums by relation; their result
 """

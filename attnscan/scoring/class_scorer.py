@@ -172,17 +172,19 @@ class ClassScorer:
         even_carried = block.even_carried
         if even_carried is not None:
             even_columns = self._even(block, keys, even_carried).columns
-        scaled = block.weights * rows.scale[..., None]
+        scaled = self._units.scratch(0, block.weights)
+        torch.mul(block.weights, rows.scale[..., None], out=scaled)
         on_classes = self._on_classes(keys, scaled)
-        like_mean = _on_keys(torch.minimum(scaled, mean), keys)
-        like_even = _on_keys(torch.minimum(scaled, even.most, out=scaled), keys)
+        common = self._units.scratch(1, scaled)
+        like_mean = _on_keys(torch.minimum(scaled, mean, out=common), keys)
+        like_even = _on_keys(torch.minimum(scaled, even.most, out=common), keys)
         marked = block.marked.to(rows.factors.dtype)
         return {
             "on": on_classes,
             "like_even": like_even,
             "like_mean": like_mean,
             "marked": self._sums.weigh(rows.factors, marked),
-            "even": self._sums.weigh(rows.factors[:, :, :2], even_columns),
+            "even": self._sums.weigh(rows.factors, even_columns),
         }
 
     def _even(self, block: UnitBlock, keys: _Keys, even: Tensor) -> _Even:
@@ -208,8 +210,8 @@ class ClassScorer:
         [pair, layer, head, 1].
         """
         sums = self._sums.arrays()
-        marked = _by_factor(sums["marked"], _FACTORS)
-        even = _by_factor(sums["even"], _FACTORS[:2])
+        marked = _by_factor(sums["marked"])
+        even = _by_factor(sums["even"])
         n = even["eligible"][..., -1:]
         on_counted = marked["scale"][..., _WORDS]
         if self._special:
@@ -237,6 +239,6 @@ def _on_keys(values: Tensor, keys: _Keys) -> Tensor:
     return (values.flatten(1, 2) @ keys.counts).view(*values.shape[:3], 1)
 
 
-def _by_factor(sums: FloatArray, names: Sequence[str]) -> dict[str, FloatArray]:
+def _by_factor(sums: FloatArray) -> dict[str, FloatArray]:
     """Weighed sums by their factor. Shape: [..., factor and column] -> each [..., column]."""
-    return dict(zip(names, np.split(sums, len(names), axis=-1), strict=True))
+    return dict(zip(_FACTORS, np.split(sums, len(_FACTORS), axis=-1), strict=True))

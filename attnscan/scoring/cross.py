@@ -1,8 +1,8 @@
 """The patterns of cross attention, from the words of a target to those of its source.
 
-A batch of cross attention has both texts: its queries are the target's units, which stand behind the source's, its
-keys the source's. What is drawn below is "le chat noir" / "the black cat" with the links 0-0 1-2 2-1; the target's own
-columns stay empty.
+A batch of cross attention has both texts: its queries are the target's units, which stand behind
+the source's, its keys the source's. What is drawn below is "le chat noir" / "the black cat" with
+the links 0-0 1-2 2-1; the target's own columns stay empty.
 
     Shape: EncodedBatch -> [batch, query, key], as in `patterns.py`.
 """
@@ -74,7 +74,8 @@ def after_aligned(batch: EncodedBatch) -> Tensor:
 def same_place(batch: EncodedBatch) -> Tensor:
     """Weight on the source word at the same place.
 
-    Target word q of D looks at source word q·(S - 1)/(D - 1) of S, rounded, halves up; at the first if D is 1.
+    Target word q of D looks at source word q·(S - 1)/(D - 1) of S, rounded, halves up; at the first
+    if D is 1.
     Head: finds the source word at the same place.
 
     >>> show(same_place)
@@ -83,11 +84,14 @@ def same_place(batch: EncodedBatch) -> Tensor:
     black     ·     1     ·     ·     ·     ·
       cat     ·     ·     1     ·     ·     ·
     """
-    ask, key = batch.query_word, batch.key_word
-    last, last_key = (words.sum(1, keepdim=True) - 1 for words in (ask, key))
-    place, place_of_key = (words.cumsum(1) - 1 for words in (ask, key))
+    is_query = batch.query_word
+    is_key = batch.key_word
+    last = is_query.sum(1, keepdim=True) - 1
+    last_key = is_key.sum(1, keepdim=True) - 1
+    place = is_query.cumsum(1) - 1
+    place_of_key = is_key.cumsum(1) - 1
     goal = (2 * place * last_key + last) // (2 * last).clip(1)
-    words = ask[:, batch.queries, None] & key[:, None, batch.keys]
+    words = is_query[:, batch.queries, None] & is_key[:, None, batch.keys]
     return (place_of_key[:, None, batch.keys] == goal[:, batch.queries, None]) & words
 
 
@@ -107,15 +111,19 @@ def even(batch: EncodedBatch) -> Tensor:
 
 
 def _linked(batch: EncodedBatch, keys: Callable[[list[int]], list[int]]) -> Tensor:
-    """What target words are linked to, or what `keys` makes of the numbers of the source words linked to each."""
-    asks, sources = batch.query_word[:, batch.queries], batch.key_word
-    cells = asks[:, :, None] & sources[:, None, batch.keys]
+    """What target words are linked to.
+
+    That is what `keys` makes of the numbers of the source words that are linked to each.
+    """
+    is_query = batch.query_word[:, batch.queries]
+    cells = is_query[:, :, None] & batch.key_word[:, None, batch.keys]
     linked = cells & False
     for row, encoded in enumerate(batch.inputs):
         number = batch.word_number[row]
         for word, words in links_of(encoded.known_pair):
-            of_words = (number[:, None] == number.new_tensor(keys(words))).any(-1)
-            linked[row] |= (number[batch.queries] == word)[:, None] & of_words[batch.keys]
+            is_target = (number[:, None] == number.new_tensor(keys(words))).any(-1)
+            is_word = number[batch.queries] == word
+            linked[row] |= is_word[:, None] & is_target[batch.keys]
     return cells & linked
 
 
@@ -132,13 +140,10 @@ UNALIGNED_PATTERNS = (
     DELIMITER,
     shipped(even, "e", "#d55e00", "everywhere", "all words evenly", even=True),
 )
-CROSS_PATTERNS = (
-    *LINKED_PATTERNS,
-    *UNALIGNED_PATTERNS,
-)  # all of cross attention, in the order of every table
-ALL_PATTERNS = tuple(
-    dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS))
-)  # of every attention, each once
+CROSS_PATTERNS = (*LINKED_PATTERNS, *UNALIGNED_PATTERNS)
+"""All of cross attention, in the order of every table."""
+ALL_PATTERNS = tuple(dict.fromkeys((*PATTERNS, *CAUSAL_PATTERNS, *CROSS_PATTERNS)))
+"""Of every attention, each once."""
 
 
 def cross_patterns(
@@ -148,9 +153,10 @@ def cross_patterns(
 
     Raises: OptionError if one is asked for that needs links, and there are none.
     """
-    if not aligned and (
-        missing := next((linked.id for linked in LINKED_PATTERNS if linked.id in requested), None)
-    ):
-        message = f"{missing} needs gold alignments, and there are none"
-        raise OptionError(message, "name their file: --alignments FILE")
-    return CROSS_PATTERNS if aligned else UNALIGNED_PATTERNS
+    if aligned:
+        return CROSS_PATTERNS
+    for pattern in LINKED_PATTERNS:
+        if pattern.id in requested:
+            message = f"{pattern.id} needs gold alignments, and there are none"
+            raise OptionError(message, "name their file: --alignments FILE")
+    return UNALIGNED_PATTERNS

@@ -5,7 +5,7 @@ and for both measures: over every key, and over words alone with rows renormalis
 is measured over whole rows.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -13,14 +13,29 @@ from torch import Tensor
 from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.scoring.units import Targets, UnitBlock, accumulation_dtype
 
+_MAX_KEYS = 1024
+"""Up to so many keys an even spread is kept; of more it would take as much as the weights."""
+
 
 class Spread(NamedTuple):
     """The target of an even pattern: which keys share the weight, and the share of each."""
 
     keys: Tensor
-    """Shape: [input, 1, query, key], bool."""
+    """Shape: [input, 1, query, key], float where it is kept, with the share of each, else bool."""
     height: Tensor
     """Shape: [input, 1, query, 1]."""
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> Self:
+        """The spread of a target. Shape: [input, query, key]."""
+        height = matrix.amax(-1)[:, None, :, None]
+        if matrix.shape[-1] <= _MAX_KEYS:
+            return cls(matrix[:, None].float(), height)
+        return cls((matrix != 0)[:, None], height)
+
+    def target(self) -> Tensor:
+        """The share of each key. Shape: [input, 1, query, key], float."""
+        return self.keys * self.height if self.keys.dtype == torch.bool else self.keys
 
 
 class Layout(NamedTuple):
@@ -33,7 +48,9 @@ class Layout(NamedTuple):
     words: Tensor
     """1 for keys that are words, else 0. Shape: [input, key, 1]."""
     cells: Tensor
-    """Places in [query, key] that targets use, filled up with the first. Shape: [input, 1, cell]."""
+    """Places in [query, key] that targets use, filled up with the first.
+
+    Shape: [input, 1, cell]."""
     queries: Tensor
     """The query of each cell. Shape: [input, 1, cell]."""
     values: Tensor
@@ -63,7 +80,6 @@ def lay_out(
     uniform = block.even[:, 0]
     among_words = uniform * words
     among_words = among_words / among_words.sum(-1, keepdim=True).clip(MIN_ON_WORDS)
-    word_matrices = [matrix * words for matrix in matrices]
     wider = [
         matrices[wide] * (matrices[part] != 0).any(-1, keepdim=True) for part, wide in parts.items()
     ]
@@ -75,8 +91,8 @@ def lay_out(
     columns += [*wider, *itself]
     cells, is_cell = _used_cells(columns)
     dtype = accumulation_dtype(cells.device)
-    picked = [column.flatten(1).gather(1, cells) * is_cell for column in columns]
-    values = torch.stack(picked, -1).to(dtype)
+    picked = [column.flatten(1).gather(1, cells).to(dtype) for column in columns]
+    values = torch.stack(picked, -1) * is_cell[..., None]
     keys = words.shape[-1]
     key_is_word = words[:, 0].gather(1, cells % keys)
     query_word = batch.query_word[:, batch.queries].to(dtype)
@@ -87,17 +103,15 @@ def lay_out(
         values=values,
         word_values=values * key_is_word[..., None],
         spreads={
-            place: Spread((matrix != 0)[:, None], matrix.amax(-1)[:, None, :, None])
-            for place, matrix in enumerate(matrices)
-            if is_even[place]
+            place: Spread.of(matrix) for place, matrix in enumerate(matrices) if is_even[place]
         },
         every_key=_by_query(matrices, uniform, is_even, query_word),
-        words_only=_by_query(word_matrices, among_words, is_even, query_word),
+        words_only=_by_query(matrices, among_words, is_even, query_word),
     )
 
 
 def _used_cells(columns: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The places in [query, key] where any column is not zero, and which of these are not filled up.
+    """The places in [query, key] where any column is not zero; which of these are not filled up.
 
     Shape: each column [input, query, key] -> [input, cell] twice.
     """
@@ -117,13 +131,16 @@ def _by_query(
 ) -> Tensor:
     """Which queries are eligible for each target, and what attention that is even gives them.
 
+    A query is eligible if a key that it sees is a target: even attention gives it some weight.
+
     Shape: each matrix, and `attention`, [input, query, key]; `query_word` [input, query]
     -> [input, 1, query, column].
     """
     dtype = query_word.dtype
-    eligible = [(matrix != 0).any(-1).to(dtype) for matrix in matrices]
-    chance = []
+    sums = []
     for matrix, even in zip(matrices, is_even, strict=True):
         on_target = torch.minimum(attention, matrix) if even else attention * matrix
-        chance.append(on_target.sum(-1, dtype=dtype))
-    return torch.stack([*eligible, *chance, query_word], -1)[:, None]
+        sums.append(on_target.sum(-1))
+    chance = torch.stack(sums, -1).to(dtype)
+    eligible = (chance > 0).to(dtype)
+    return torch.cat([eligible, chance, query_word[..., None]], -1)[:, None]

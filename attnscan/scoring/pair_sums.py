@@ -1,4 +1,4 @@
-"""Each pair's sums from one run of a batch: for scores and, where heads are labelled, for habits."""
+"""Each pair's sums from one run of a batch: for scores and, if heads are labelled, for habits."""
 
 from collections.abc import Callable, Sequence
 

@@ -92,7 +92,8 @@ class PatternScorer:
             for name, values in by_chance.spreads.items():
                 sums[f"even.{name}"] = values
         # Four times as fast as torch.special.entr
-        logs = block.weights.clip(torch.finfo(torch.float32).tiny).log_()
+        logs = self._targets.units.scratch(0, block.weights)
+        torch.clamp(block.weights, min=torch.finfo(torch.float32).tiny, out=logs).log_()
         entropy = -logs.mul_(block.weights).sum(-1)
         sums["entropy"] = entropy.where(block.takes, 0.0)[..., None]
         return sums
@@ -119,9 +120,9 @@ class PatternScorer:
         on_cells = weights.flatten(2).gather(2, cells).to(layout.values)
         among_words = on_cells * share.gather(2, query_of_cell)
         spreads = {}
-        buffer = torch.empty_like(weights) if layout.spreads else weights
+        scratch = self._targets.units.scratch(0, weights)
         for place, spread in layout.spreads.items():
-            on_keys, on_words = _measure_spread(weights, share, spread, layout.words, buffer)
+            on_keys, on_words = _measure_spread(weights, share, spread, layout.words, scratch)
             spreads[f"every_key.{place}"] = on_keys[..., None]
             spreads[f"words_only.{place}"] = on_words[..., None]
         return _Measured(
@@ -210,17 +211,16 @@ class PatternScorer:
 
 
 def _measure_spread(
-    weights: Tensor, share: Tensor, spread: Spread, words: Tensor, buffer: Tensor
+    weights: Tensor, share: Tensor, spread: Spread, words: Tensor, scratch: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What an even spread and rows have in common, over every key and over words alone.
 
-    Shape: `weights` and `buffer` [input, head, query, key], `share` [input, head, query], `words`
+    Shape: `weights` and `scratch` [input, head, query, key], `share` [input, head, query], `words`
     [input, key, 1] -> [input, head, query] twice.
     """
-    target = spread.keys * spread.height
-    on_keys = torch.minimum(weights, target, out=buffer).sum(-1)
-    # Into one buffer: what is new falls out of the cache
-    torch.mul(weights, share[..., None], out=buffer)
-    torch.minimum(buffer, target, out=buffer)
-    on_words = (buffer.flatten(1, 2) @ words).view(share.shape)
+    target = spread.target()
+    on_keys = torch.minimum(weights, target, out=scratch).sum(-1)
+    torch.mul(weights, share[..., None], out=scratch)
+    torch.minimum(scratch, target, out=scratch)
+    on_words = (scratch.flatten(1, 2) @ words).view(share.shape)
     return on_keys, on_words

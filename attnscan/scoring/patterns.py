@@ -1,14 +1,15 @@
 """What a pattern is; those of Vig, "Deconstructing BERT" (2018/19), of causal models, and own ones.
 
 A pattern is a pure function from a batch of inputs to its *target*: for every query the keys that a
-head following the pattern would look at. The drawings below are those functions run on one toy pair,
-"the cat sat." / "a cat ran": rows are queries, columns are keys, a dot is 0.
+head following the pattern would look at. The drawings below are those functions run on one toy
+pair, "the cat sat." / "a cat ran": rows are queries, columns are keys, a dot is 0.
 
-    Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all zero
-    is not eligible: it is left out of the score.
+    Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all
+    zero is not eligible: it is left out of the score.
 
-A function's docstring says what its pattern counts, and below it stands how screens show it. A user's own come from a
-Python file, `FILE.py:FUNCTION`, whose code is run. This module imports no tensor library.
+A function's docstring says what its pattern counts, and below it stands how screens show it. A
+user's own come from a Python file, `FILE.py:FUNCTION`, whose code is run. This module imports no
+tensor library.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.batch import EncodedBatch
 
-TargetFunction = Callable[["EncodedBatch"], "Tensor"]  # A pattern's function
+TargetFunction = Callable[["EncodedBatch"], "Tensor"]
+"""A pattern's function."""
 
 PATTERN_SET_VERSION = "5"
 """Rises whenever the meaning of a pattern or a label changes, so that old and new results are not
@@ -42,38 +44,47 @@ _VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 
 @dataclass(frozen=True)
 class Pattern:
-    """One pattern: its name, its target, how weights are measured against it, and how screens show it."""
+    """One pattern: its name, its target, how weights are measured, and how screens show it."""
 
-    id: str  # the name on the command line and in every table, such as `next-word`
-    letter: str  # its mark in maps and narrow tables
-    target: TargetFunction | None  # None if only the model itself can tell (`predictive`)
-    counts: str  # what the score counts, in a few words
-    even: bool = False  # whether target keys share the weight evenly: what one gets beyond its share does not count
-    part_of: str | None = (
-        None  # the wider pattern that this is a part of: the two take one label between them
-    )
-    excludes_self: bool = (
-        False  # whether a head that looks at the word itself, a target, too, does not follow it
-    )
-    code: str = (
-        ""  # the hash of the file that it was read from: sums by other code do not add to its own
-    )
-    words: str = ""  # what words attend to by it, as screens say it; empty for its name
-    group: str = "own"  # of which kinds it is on screens, such as `ahead` or `same`
-    color: str = ""  # `#rrggbb`, after Okabe and Ito, whose colours colour-blind readers tell apart; empty of one's own
-    clause: str = (
-        ""  # what a head that follows it does, in explanations; empty for `follows` and its name
-    )
-    queries: str = ""  # which words are asked where they look: the eligible ones
-    keys: str = ""  # which tokens they should look at
-    source: str = ""  # where the pattern comes from
+    id: str
+    """The name on the command line and in every table, such as `next-word`."""
+    letter: str
+    """Its mark in maps and narrow tables."""
+    target: TargetFunction | None
+    """None if only the model itself can tell (`predictive`)."""
+    counts: str
+    """What the score counts, in a few words."""
+    even: bool = False
+    """Whether target keys share the weight evenly: weight beyond a key's share does not count."""
+    part_of: str | None = None
+    """The wider pattern that this is a part of: the two take one label between them."""
+    excludes_self: bool = False
+    """Whether a head that looks at the word itself, a target, too, does not follow it."""
+    code: str = ""
+    """The hash of the file that it was read from: sums by other code do not add to its own."""
+    words: str = ""
+    """What words attend to by it, as screens say it; empty for its name."""
+    group: str = "own"
+    """Of which kinds it is on screens, such as `ahead` or `same`."""
+    color: str = ""
+    """`#rrggbb`, after Okabe and Ito, whose colours colour-blind readers tell apart; empty of one's
+    own."""
+    clause: str = ""
+    """What a head that follows it does, in explanations; empty for `follows` and its name."""
+    queries: str = ""
+    """Which words are asked where they look: the eligible ones."""
+    keys: str = ""
+    """Which tokens they should look at."""
+    source: str = ""
+    """Where the pattern comes from."""
 
     @classmethod
     def of(cls, function: TargetFunction, **attributes: Any) -> Pattern:
-        """A pattern called after its function, `subject_verb` is `subject-verb`, with what the docstring says of it.
+        """A pattern called after its function, with what the docstring says of it.
 
-        That begins with what the score counts. Further lines may tell `Queries:` and `Keys:`, what a `Head:` does that
-        follows it, and its `Source:`.
+        `subject_verb` is `subject-verb`. The docstring begins with what the score counts. Further
+        lines may tell `Queries:` and `Keys:`, what a `Head:` does that follows it, and its
+        `Source:`.
         Raises: OptionError if the function has no name to go by.
         """
         name = getattr(function, "__name__", "<nameless>").strip("_").replace("_", "-")
@@ -82,12 +93,20 @@ class Pattern:
                 "a pattern's function has no name",
                 "define it with def, or give Pattern(id=..., ...)",
             )
-        about, *lines = (function.__doc__ or "").strip().split("\n")
+        first_line, *lines = (function.__doc__ or "").strip().split("\n")
+        first_line = first_line[:1].lower() + first_line[1:].rstrip(".")
         fields = {"Queries": "queries", "Keys": "keys", "Head": "clause", "Source": "source"}
-        entries = (line.strip().partition(": ") for line in lines)
-        attributes |= {fields[key]: text.rstrip(".") for key, _, text in entries if key in fields}
-        counts = about[:1].lower() + about[1:].rstrip(".") or f"weight on the targets of {name}"
-        return cls(name, attributes.pop("letter", name[:1].upper()), function, counts, **attributes)
+        for line in lines:
+            key, _, text = line.strip().partition(": ")
+            if key in fields:
+                attributes[fields[key]] = text.rstrip(".")
+        return cls(
+            id=name,
+            letter=attributes.pop("letter", name[:1].upper()),
+            target=function,
+            counts=first_line or f"weight on the targets of {name}",
+            **attributes,
+        )
 
     @property
     def scored(self) -> Scored:
@@ -105,8 +124,15 @@ def shipped(
     function: TargetFunction, letter: str, color: str, group: str, words: str, **attributes: Any
 ) -> Pattern:
     """A pattern of ours: what its function's docstring says of it, and how screens show it."""
-    look = {"source": _VIG, "letter": letter, "color": color, "group": group, "words": words}
-    return Pattern.of(function, **look, **attributes)
+    return Pattern.of(
+        function,
+        source=_VIG,
+        letter=letter,
+        color=color,
+        group=group,
+        words=words,
+        **attributes,
+    )
 
 
 def next_word(batch: EncodedBatch) -> Tensor:
@@ -225,7 +251,7 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
         a     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
       cat     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
       ran     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
-    """
+    """  # noqa: E501 (an entry of a docstring is one line)
     inside = batch.same_sentence
     return inside / inside.sum(-1)[..., None].clip(1)
 
@@ -247,7 +273,7 @@ def induction(batch: EncodedBatch) -> Tensor:
         a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
       cat     ·     ·     ·     1     ·     ·     ·     ·     ·     ·
       ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
-    """
+    """  # noqa: E501 (an entry of a docstring is one line)
     earlier = duplicate_token(batch)
     last = earlier & (earlier.flip(-1).cumsum(-1).flip(-1) == 1)
     return last.roll(1, -1) & batch.word[:, None, batch.keys]
@@ -328,7 +354,10 @@ PATTERNS = (
         clause="finds the words that predict a word",
         queries="words, not punctuation, that some other word helps to predict",
         keys="the words that help, each weighted by how much, the best one at 1",
-        source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
+        source=(
+            f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, "
+            "Wu et al. (2020)"
+        ),
     ),
     DELIMITER,
     shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True),
@@ -339,20 +368,18 @@ CAUSAL_PATTERNS = (
     shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before"),
     shipped(first_token, "F", "#4d4d4d", "rest", "the first token"),
 )
-"""Those that heads of causal models are scored for besides, and heads of other models where they are asked for."""
+"""Those that heads of causal models are scored for besides, and others where they are asked for."""
 SHIPPED = (*PATTERNS, *CAUSAL_PATTERNS)
 
 PatternLike = Pattern | TargetFunction | str
-"""A pattern, a function of one's own that gives its target, or the name or letter of one of ours."""
+"""A pattern, one's own function that gives its target, or the name or letter of one of ours."""
 
 
 def pattern_list(patterns: Iterable[PatternLike] | PatternLike) -> list[PatternLike]:
     """Some patterns as a list; one may stand alone."""
-    return (
-        [patterns]
-        if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable)
-        else list(patterns)
-    )
+    if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable):
+        return [patterns]
+    return list(patterns)
 
 
 def chosen(
@@ -362,7 +389,7 @@ def chosen(
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
-    result = list[Pattern]()
+    result: list[Pattern] = []
     for wanted in pattern_list(patterns):
         pattern = called(wanted, ours) if isinstance(wanted, str) else wanted
         if pattern is None:
@@ -395,7 +422,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def called(name: str, ours: Sequence[Pattern] = PATTERNS) -> Pattern | None:
-    """Find the pattern among `ours` by its name or letter, in capitals or not; None if there is none.
+    """Find the pattern among `ours` by its name or letter, in capitals or not; else None.
 
     >>> called("D").id, called("next-word") is called("n"), called("delimiters")
     ('delimiter', True, None)
@@ -420,23 +447,24 @@ def with_own(
     ours: Sequence[Pattern] = PATTERNS,
     extra: Sequence[Pattern] = (),
 ) -> tuple[list[str], tuple[Pattern, ...]]:
-    """The names of some patterns, each once, and `ours` with those of `extra` and of one's own that are among them.
+    """The names of some patterns, each once, and `ours` with those that are not of these.
 
+    The others are of `extra`, or of one's own.
     Raises: OptionError for anything but a pattern, or if two patterns have one name.
     """
-    resolved = [
-        own_pattern(item) if isinstance(item, str) and is_own(item) else item for item in requested
-    ]
-    patterns = dict.fromkeys(
-        pattern for item in resolved for pattern in chosen([item], (*ours, *extra))
-    )
-    available = chosen([*ours, *(pattern for pattern in patterns if pattern not in ours)], ours)
-    return [pattern.id for pattern in patterns], available
+    patterns: dict[Pattern, None] = {}
+    for item in requested:
+        if isinstance(item, str) and is_own(item):
+            item = own_pattern(item)
+        patterns |= dict.fromkeys(chosen([item], (*ours, *extra)))
+    others = [pattern for pattern in patterns if pattern not in ours]
+    return [pattern.id for pattern in patterns], chosen([*ours, *others], ours)
 
 
 def own_pattern(name: str) -> Pattern:
-    """Load the pattern that a file's function defines, with a hash of the file; it may import files beside it.
+    """Load the pattern that a file's function defines, with a hash of the file.
 
+    It may import files beside it.
     Raises: OptionError if the file cannot be read or run, or has no such function.
     """
     file, _, function = name.rpartition(":")
@@ -448,38 +476,44 @@ def own_pattern(name: str) -> Pattern:
         raise OptionError(
             f"cannot read {file}: {error.strerror or error}", "check its path"
         ) from None
-    sys.path.insert(0, str(Path(file).absolute().parent))
-    try:
-        defined = runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
-    except (Exception, SystemExit) as error:
-        if out_of_memory(error):
-            raise
-        lines = [
-            number
-            for frame, number in walk_tb(error.__traceback__)
-            if frame.f_code.co_filename == file
-        ]
-        line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
-        kind = type(error).__name__ + (f" in line {line}" if line else "")
-        reason = (
-            f"{kind}: {' '.join(str(getattr(error, 'msg', error)).split())[:200]}".removesuffix(
-                ": "
-            )
-        )
-        raise OptionError(
-            f"{file} cannot be run: {reason}", f"see that `python {file}` runs"
-        ) from error
-    finally:
-        sys.path.pop(0)
+    defined = _run_file(file)
     if not callable(defined.get(function)):
         names = [
             key
             for key, value in defined.items()
             if getattr(value, "__module__", None) == defined["__name__"]
         ]
-        remedy = nearest(
-            function, names, f"there are {', '.join(names)}" if names else "define it with def"
+        otherwise = f"there are {', '.join(names)}" if names else "define it with def"
+        raise OptionError(
+            f"{file} has no function '{function}'", nearest(function, names, otherwise)
         )
-        raise OptionError(f"{file} has no function '{function}'", remedy)
     (pattern,) = chosen([defined[function]])
     return replace(pattern, code=hashed(code))
+
+
+def _run_file(file: str) -> dict[str, Any]:
+    """Run a Python file; return what it defines. Raises: OptionError."""
+    sys.path.insert(0, str(Path(file).absolute().parent))
+    try:
+        return runpy.run_path(file, run_name=f"attnscan_own_{hashed(file.encode())[:16]}")
+    except (Exception, SystemExit) as error:
+        if out_of_memory(error):
+            raise
+        raise OptionError(
+            f"{file} cannot be run: {_reason(error, file)}", f"see that `python {file}` runs"
+        ) from error
+    finally:
+        sys.path.pop(0)
+
+
+def _reason(error: BaseException, file: str) -> str:
+    """The kind of an error, the line of the file that it comes from, and what it says."""
+    lines = [
+        number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == file
+    ]
+    line = getattr(error, "lineno", None) or (lines[-1] if lines else None)
+    kind = type(error).__name__
+    if line:
+        kind += f" in line {line}"
+    text = " ".join(str(getattr(error, "msg", error)).split())[:200]
+    return f"{kind}: {text}" if text else kind

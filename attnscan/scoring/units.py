@@ -190,6 +190,18 @@ class Units:
         self.batch = batch
         self.by_query = by_query
         self._cache: dict[tuple[int, ...], _UnderMask] = {}
+        self._scratch: list[Tensor] = []
+
+    def scratch(self, number: int, values: Tensor) -> Tensor:
+        """Memory of the shape of some values, whatever it holds: new memory falls out of the cache.
+
+        Of one number it is the same each time, as long as the shape is.
+        """
+        while len(self._scratch) <= number:
+            self._scratch.append(values.new_empty(0))
+        if self._scratch[number].shape != values.shape:
+            self._scratch[number] = torch.empty_like(values)
+        return self._scratch[number]
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
         """Split a block of tokens into blocks of units.
@@ -318,7 +330,7 @@ class BatchSums:
                 0, self._block_of_query[block.batch.queries], values[0].transpose(0, 1)
             )
         else:
-            totals[token_block.inputs] += values
+            totals[token_block.inputs].add_(values)
 
     def arrays(self) -> dict[str, FloatArray]:
         """Sums of each input or, by query, each word or block of words.
@@ -421,6 +433,8 @@ class Targets:
 
     def _helpers(self, batch: EncodedBatch) -> Tensor:
         """The target of `predictive`, from the help that the model measured."""
+        if not self.word_dependencies:
+            return torch.zeros_like(batch.same_sentence)
         units = range(batch.word.shape[1])
         queries = units[batch.queries]
         keys = units[batch.keys]
