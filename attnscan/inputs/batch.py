@@ -191,7 +191,11 @@ class EncodedBatch:
         width = self.word.shape[1]
         units = slice(None)
         if tokens != slice(None):
-            units = slice(int(unit[0, 0]), int(unit.max()) + 1)
+            # By the inputs themselves: the host would wait for the numbers of another device
+            ranges = [encoded.unit[tokens] for encoded in self.inputs[inputs]]
+            first = min(numbers[0] for numbers in ranges if numbers)
+            last = max(numbers[-1] for numbers in ranges if numbers)
+            units = slice(first, last + 1)
         index = unit.where(unit >= 0, width)[:, None].expand_as(cells)
         counts = cells.new_zeros(*cells.shape[:2], width + 1, dtype=torch.int32)
         counts.scatter_add_(2, index, cells.int())
@@ -301,12 +305,15 @@ def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor
 
 
 def batches(inputs: Sequence[EncodedInput], tokens: int) -> Iterator[list[EncodedInput]]:
-    """Batches of inputs of like length.
+    """Batches of inputs of like length, in tokens and then in units.
 
     Each is of at most so many tokens with padding, and one input at least.
     """
     batch: list[EncodedInput] = []
-    for encoded in sorted(inputs, key=lambda encoded: len(encoded.tokens), reverse=True):
+    by_length = sorted(
+        inputs, key=lambda encoded: (len(encoded.tokens), len(encoded.units)), reverse=True
+    )
+    for encoded in by_length:
         if batch and (len(batch) + 1) * len(batch[0].tokens) > tokens:
             yield batch
             batch = []

@@ -77,7 +77,7 @@ class _Keys(NamedTuple):
     """Which keys count, and the classes of those that do."""
 
     counts: Tensor
-    """0 or 1. Shape: [input, key, 1]."""
+    """0 or 1. Shape: [input, 1, key, 1]."""
     classes: Tensor
     """Behind those of `CLASSES`, one of keys that do not count. Shape: [input, 1, query, key]."""
 
@@ -152,7 +152,7 @@ class ClassScorer:
         if not self._special:
             is_special = batch.special[:, None, batch.keys]
             classes = classes.masked_fill(is_special, len(CLASSES))
-        return _Keys(counts[:, batch.keys, None].float(), classes[:, None])
+        return _Keys(counts[:, None, batch.keys, None].float(), classes[:, None])
 
     def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
         """What rows have on each class. Shape: [input, head, query, key] -> [..., class]."""
@@ -236,7 +236,7 @@ class ClassScorer:
 
 def _on_keys(values: Tensor, keys: _Keys) -> Tensor:
     """Sum over the keys that count. Shape: [input, head, query, key] -> [input, head, query, 1]."""
-    return (values.flatten(1, 2) @ keys.counts).view(*values.shape[:3], 1)
+    return values @ keys.counts
 
 
 def _by_factor(sums: FloatArray) -> dict[str, FloatArray]:

@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     """
 
     words: Tensor
-    """1 for keys that are words, else 0. Shape: [input, key, 1]."""
+    """1 for keys that are words, else 0. Shape: [input, 1, key, 1]."""
     cells: Tensor
     """Places in [query, key] that targets use, filled up with the first.
 
@@ -97,7 +97,7 @@ def lay_out(
     key_is_word = words[:, 0].gather(1, cells % keys)
     query_word = batch.query_word[:, batch.queries].to(dtype)
     return Layout(
-        words=words[:, 0, :, None].float(),
+        words=words[..., None].float(),
         cells=cells[:, None],
         queries=(cells // keys)[:, None],
         values=values,

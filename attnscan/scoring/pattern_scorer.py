@@ -111,8 +111,9 @@ class PatternScorer:
 
         Shape: `weights` [input, head, query, key].
         """
-        inputs, heads, queries, _ = weights.shape
-        left = (weights.flatten(1, 2) @ layout.words).view(inputs, heads, queries)
+        heads = weights.shape[1]
+        queries = weights.shape[2]
+        left = (weights @ layout.words)[..., 0]
         has_words = left >= MIN_ON_WORDS
         share = has_words / left.clip(MIN_ON_WORDS)
         cells = layout.cells.expand(-1, heads, -1)
@@ -216,11 +217,10 @@ def _measure_spread(
     """What an even spread and rows have in common, over every key and over words alone.
 
     Shape: `weights` and `scratch` [input, head, query, key], `share` [input, head, query], `words`
-    [input, key, 1] -> [input, head, query] twice.
+    [input, 1, key, 1] -> [input, head, query] twice.
     """
     target = spread.target()
     on_keys = torch.minimum(weights, target, out=scratch).sum(-1)
     torch.mul(weights, share[..., None], out=scratch)
     torch.minimum(scratch, target, out=scratch)
-    on_words = (scratch.flatten(1, 2) @ words).view(share.shape)
-    return on_keys, on_words
+    return on_keys, (scratch @ words)[..., 0]

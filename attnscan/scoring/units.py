@@ -114,10 +114,10 @@ class UnitBlock:
         Shape: `weights` [input, head, query, key] -> [input, head, query, mark], as in `MARKS`.
         """
         marks = self.cached("marks", self._marks)
-        return (weights.flatten(1, 2) @ marks).view(*weights.shape[:3], len(MARKS))
+        return weights @ marks
 
     def _marks(self) -> Tensor:
-        """The marks of keys, 0 or 1. Shape: [input, key, mark]."""
+        """The marks of keys, 0 or 1. Shape: [input, 1, key, mark]."""
         batch = self.batch
         frequent = torch.zeros_like(batch.word)
         rare = frequent
@@ -125,7 +125,7 @@ class UnitBlock:
             frequent = batch.frequent
             rare = batch.word & ~frequent & ~batch.punctuation
         marks = torch.stack([batch.key_word, *batch.delimiters, frequent, rare], -1)
-        return marks[:, batch.keys].float()
+        return marks[:, None, batch.keys].float()
 
     @cached_property
     def has_row(self) -> Tensor:
@@ -208,16 +208,32 @@ class Units:
 
         A long input has several ranges of queries, in one list; with `all_queries`, a single range.
         """
-        inputs = range(len(self.batch))[block.inputs]
         queries = block.weights.shape[2]
         most = queries if all_queries else max(1, CELLS // block.weights.shape[3])
         # Where ranges of queries begin, or the target behind its source, inputs differ by word
-        alone = self.batch.unit is not None and (queries > most or block.rows.start > 0)
-        step = 1 if alone else len(inputs)
+        is_in_ranges = queries > most or block.rows.start > 0
+        inputs = range(len(self.batch))[block.inputs]
         return [
-            self._parts(block, slice(first, min(first + step, inputs.stop)), most)
-            for first in inputs[::step]
+            self._parts(block, alike, most) for alike in self._alike(inputs, alone=is_in_ranges)
         ]
+
+    def _alike(self, inputs: range, *, alone: bool) -> list[slice]:
+        """Split inputs into neighbours that are taken together.
+
+        If words have several tokens, these are `alone`, or have equally many words: the sums of an
+        input do not depend on the inputs beside it. On another device than a CPU padding costs less
+        than to take them apart.
+        """
+        on_cpu = self.batch.word.device.type == "cpu"
+        if self.batch.unit is None or not (alone or on_cpu):
+            return [slice(inputs.start, inputs.stop)]
+        starts = [inputs.start]
+        for number in inputs[1:]:
+            before, encoded = self.batch.inputs[number - 1 : number + 1]
+            if alone or len(before.units) != len(encoded.units):
+                starts.append(number)
+        stops = [*starts[1:], inputs.stop]
+        return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
     def _parts(self, block: AttentionBlock, inputs: slice, most: int) -> list[UnitBlock]:
         """Split some inputs of a block into ranges of at most so many queries."""
