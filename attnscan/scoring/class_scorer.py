@@ -25,6 +25,7 @@ from attnscan.scoring.units import (
     UnitBlock,
     Units,
     accumulation_dtype,
+    repeat_for_heads,
     show_units,
 )
 
@@ -77,7 +78,7 @@ class _Keys(NamedTuple):
     """Which keys count, and the classes of those that do."""
 
     counts: Tensor
-    """0 or 1. Shape: [input, 1, key, 1]."""
+    """0 or 1. Shape: [input, head, key, 1]."""
     classes: Tensor
     """Behind those of `CLASSES`, one of keys that do not count. Shape: [input, 1, query, key]."""
 
@@ -144,7 +145,7 @@ class ClassScorer:
         factors = torch.stack([takes, eligible, scale], 2)
         return _Rows(eligible, scale, factors.to(accumulation_dtype(scale.device)))
 
-    def _keys(self, block: UnitBlock) -> _Keys:
+    def _keys(self, block: UnitBlock, heads: int) -> _Keys:
         """Which keys of a block count, and their classes."""
         batch = block.batch
         counts = batch.word | self._special
@@ -152,7 +153,7 @@ class ClassScorer:
         if not self._special:
             is_special = batch.special[:, None, batch.keys]
             classes = classes.masked_fill(is_special, len(CLASSES))
-        return _Keys(counts[:, None, batch.keys, None].float(), classes[:, None])
+        return _Keys(repeat_for_heads(counts[:, batch.keys, None], heads), classes[:, None])
 
     def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
         """What rows have on each class. Shape: [input, head, query, key] -> [..., class]."""
@@ -166,7 +167,9 @@ class ClassScorer:
         Shape: `mean` [input, head, 1, key], that of the scaled rows of all words
         -> each [input, head, query or 1, column].
         """
-        keys = block.cached(f"keys {self._special}", partial(self._keys, block))
+        heads = block.weights.shape[1]
+        name = f"keys {self._special} of {heads} heads"
+        keys = block.cached(name, partial(self._keys, block, heads))
         even = block.cached(f"even {self._special}", partial(self._even, block, keys, block.even))
         even_columns = even.columns
         even_carried = block.even_carried

@@ -45,8 +45,6 @@ class Layout(NamedTuple):
     of patterns that exclude it the word itself. The columns of even patterns are empty.
     """
 
-    words: Tensor
-    """1 for keys that are words, else 0. Shape: [input, 1, key, 1]."""
     cells: Tensor
     """Places in [query, key] that targets use, filled up with the first.
 
@@ -97,7 +95,6 @@ def lay_out(
     key_is_word = words[:, 0].gather(1, cells % keys)
     query_word = batch.query_word[:, batch.queries].to(dtype)
     return Layout(
-        words=words[..., None].float(),
         cells=cells[:, None],
         queries=(cells // keys)[:, None],
         values=values,

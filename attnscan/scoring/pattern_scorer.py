@@ -66,7 +66,7 @@ class PatternScorer:
         Shape: each [input, head, query or 1, column].
         """
         layout = block.cached("scores", partial(self._layout, block))
-        measured = self._measure(layout, block.weights)
+        measured = self._measure(layout, block.weights, block.words)
         dtype = layout.every_key.dtype
         if block.token_block.value_norms is None:
             # The same for all heads
@@ -86,7 +86,7 @@ class PatternScorer:
         even = block.even_carried
         if even is not None:
             # By what heads carry, chance is what even attention would carry
-            by_chance = self._measure(layout, even)
+            by_chance = self._measure(layout, even, block.words)
             sums["even.every_key"] = by_chance.every_key
             sums["even.words_only"] = by_chance.words_only
             for name, values in by_chance.spreads.items():
@@ -106,14 +106,14 @@ class PatternScorer:
         factors = has_row[:, :, None].to(layout.every_key.dtype)
         return self._sums.weigh(factors, layout.every_key)
 
-    def _measure(self, layout: Layout, weights: Tensor) -> _Measured:
+    def _measure(self, layout: Layout, weights: Tensor, words: Tensor) -> _Measured:
         """Measure weight on each column, over every key and over words alone.
 
-        Shape: `weights` [input, head, query, key].
+        Shape: `weights` [input, head, query, key], `words` [input, head, key, 1], 0 or 1.
         """
         heads = weights.shape[1]
         queries = weights.shape[2]
-        left = (weights @ layout.words)[..., 0]
+        left = (weights @ words)[..., 0]
         has_words = left >= MIN_ON_WORDS
         share = has_words / left.clip(MIN_ON_WORDS)
         cells = layout.cells.expand(-1, heads, -1)
@@ -123,7 +123,7 @@ class PatternScorer:
         spreads = {}
         scratch = self._targets.units.scratch(0, weights)
         for place, spread in layout.spreads.items():
-            on_keys, on_words = _measure_spread(weights, share, spread, layout.words, scratch)
+            on_keys, on_words = _measure_spread(weights, share, spread, words, scratch)
             spreads[f"every_key.{place}"] = on_keys[..., None]
             spreads[f"words_only.{place}"] = on_words[..., None]
         return _Measured(
@@ -217,7 +217,7 @@ def _measure_spread(
     """What an even spread and rows have in common, over every key and over words alone.
 
     Shape: `weights` and `scratch` [input, head, query, key], `share` [input, head, query], `words`
-    [input, 1, key, 1] -> [input, head, query] twice.
+    [input, head, key, 1] -> [input, head, query] twice.
     """
     target = spread.target()
     on_keys = torch.minimum(weights, target, out=scratch).sum(-1)

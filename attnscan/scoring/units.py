@@ -6,7 +6,7 @@ of an input do not depend on the inputs beside it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -113,11 +113,11 @@ class UnitBlock:
 
         Shape: `weights` [input, head, query, key] -> [input, head, query, mark], as in `MARKS`.
         """
-        marks = self.cached("marks", self._marks)
-        return weights @ marks
+        heads = weights.shape[1]
+        return weights @ self.cached(f"marks of {heads} heads", partial(self._marks, heads))
 
-    def _marks(self) -> Tensor:
-        """The marks of keys, 0 or 1. Shape: [input, 1, key, mark]."""
+    def _marks(self, heads: int) -> Tensor:
+        """The marks of keys, 0 or 1. Shape: [input, head, key, mark]."""
         batch = self.batch
         frequent = torch.zeros_like(batch.word)
         rare = frequent
@@ -125,7 +125,14 @@ class UnitBlock:
             frequent = batch.frequent
             rare = batch.word & ~frequent & ~batch.punctuation
         marks = torch.stack([batch.key_word, *batch.delimiters, frequent, rare], -1)
-        return marks[:, None, batch.keys].float()
+        return repeat_for_heads(marks[:, batch.keys], heads)
+
+    @cached_property
+    def words(self) -> Tensor:
+        """1 for keys that are words, else 0. Shape: [input, head, key, 1]."""
+        heads = self.weights.shape[1]
+        words = self.batch.key_word[:, self.batch.keys, None]
+        return self.cached(f"words of {heads} heads", partial(repeat_for_heads, words, heads))
 
     @cached_property
     def has_row(self) -> Tensor:
@@ -167,6 +174,14 @@ class UnitBlock:
         """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
         block = self.token_block
         return block.visible[block.inputs, None, self.rows, block.columns].float()
+
+
+def repeat_for_heads(values: Tensor, heads: int) -> Tensor:
+    """Values as every head is multiplied by them: a product would repeat them each time.
+
+    Shape: [input, key, column] -> [input, head, key, column], float32.
+    """
+    return values[:, None].float().repeat(1, heads, 1, 1)
 
 
 def _places(unit: Tensor, units: range) -> Tensor:
