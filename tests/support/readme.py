@@ -158,11 +158,10 @@ def _shared_options() -> str:
 
 
 def _whose(name: str) -> str:
-    """The commands that have an option, in the shorter way; all but `patterns` and `models` read a
-    model.
-    """
+    """The commands that have an option, in the shorter way; those under `About` need no model."""
     has = _with(name)
-    lacks = [command for command in COMMAND_NAMES if command not in (*has, "patterns", "models")]
+    without = {*has, "pairs", "patterns", "models"}
+    lacks = [command for command in COMMAND_NAMES if command not in without]
     all_but = f"all but {', '.join(lacks)}" if lacks else "all"
     return all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
 
