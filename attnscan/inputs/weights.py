@@ -4,6 +4,7 @@ Pickled objects are never loaded.
 """
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ DELIMITERS = frozenset(
     }
 )
 """Special tokens by spelling, for saved weights that do not say which tokens are special."""
-PADDING_TOKENS = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 _ARRAYS = ("attention", "tokens", "segments", "special")
 """Ends of the names of arrays that are read of a file; others may hold anything."""
+_PADDING_NAME = re.compile(r"[<\[{](.*[^a-z])?pad(ding)?([^a-z].*)?[>\]}]", re.IGNORECASE)
+"""How padding is spelled: `[PAD]`, `<pad>`, `<|padding|>`, `<|finetune_right_pad_id|>`, ..."""
 _ROW_TOLERANCE = 2e-3  # float16 rounds a row's sum by up to 5e-4
 _REMEDY = "save it with numpy.savez(file, attention=..., tokens=...)"
 _UNKNOWN = "[?]"  # what a target's last position predicts, where a file has only what it reads
@@ -63,6 +65,8 @@ class SavedWeights:
     """
     array: str = "attention"
     """What files call it."""
+    left_out: int = 0
+    """How many tokens of padding were left out of these."""
 
     def __post_init__(self) -> None:
         self._check_shape()
@@ -187,16 +191,18 @@ def weights_of(
     texts = [_text(arrays, prefix) for prefix in prefixes]
     if kind == "cross" and query == "predicts":
         texts[-1] = _predicted(arrays, texts[-1])
+    attention, texts, keeps = _leave_out_padding(attention, texts)
     source = len(texts[0][0]) if kind == "cross" else 0
     tokens = tuple(chain.from_iterable(side_tokens for side_tokens, _ in texts))
     special = tuple(chain.from_iterable(side_special for _, side_special in texts))
     if array != "attention":
         segments = (0,) * source + (int(kind != "encoder"),) * (len(tokens) - source)
     elif "segments" in arrays:
-        segments = tuple(map(int, _flags(arrays, "segments", len(tokens))))
+        flags = _flags(arrays, "segments", len(keeps[0]))
+        segments = tuple(int(flag) for flag, keep in zip(flags, keeps[0], strict=True) if keep)
     else:
         segments = _segments(special)
-    is_padding = [token in PADDING_TOKENS for token in tokens]
+    is_padding = [is_padding_name(token) for token in tokens]
     padding = tuple(pad and not extra for pad, extra in zip(is_padding, special, strict=True))
     return SavedWeights(
         attention=attention,
@@ -206,7 +212,85 @@ def weights_of(
         padding=padding,
         source=source,
         array=array,
+        left_out=sum(int((~keep).sum()) for keep in keeps),
     )
+
+
+def is_padding_name(token: str) -> bool:
+    """Whether a token is spelled as padding is.
+
+    >>> [is_padding_name(token) for token in ("[PAD]", "<|right_pad_id|>", "pad", "<padre>")]
+    [True, True, False, False]
+    """
+    return _PADDING_NAME.fullmatch(token) is not None
+
+
+def _leave_out_padding(
+    attention: NDArray[np.float32], texts: Sequence[_SideTokens]
+) -> tuple[NDArray[np.float32], list[_SideTokens], list[NDArray[np.bool_]]]:
+    """Weights and tokens without padding on either side; and which tokens of each text are kept.
+
+    Padding is what is spelled so, and what stands at an end and no other token looks at. What is
+    spelled so and looked at is kept.
+    """
+    sizes = [len(tokens) for tokens, _ in texts]
+    keeps = [np.ones(size, dtype=np.bool_) for size in sizes]
+    if attention.ndim != 4 or attention.shape[2:] != (sizes[-1], sizes[0]):
+        return attention, list(texts), keeps  # refused later, as all are shown
+    is_named = [
+        np.array([is_padding_name(token) and not extra for token, extra in zip(*side, strict=True)])
+        for side in texts
+    ]
+    keeps = [~named for named in is_named]
+    looks: NDArray[np.bool_] = np.any(attention, axis=(0, 1))
+    keeps[0] &= ~_unseen_end(looks, texts[0][0])
+    if len(texts) == 1:
+        keeps[0] &= ~_unseen_beginning(looks, texts[0][0])
+    # What is kept has to find all that it looks at
+    while True:
+        is_used = looks[keeps[-1]].any(axis=0)
+        if not (is_used & ~keeps[0]).any():
+            break
+        keeps[0] |= is_used
+    if not keeps[0].any() or not keeps[-1].any():
+        return attention, list(texts), [np.ones(size, dtype=np.bool_) for size in sizes]
+    kept_texts = [
+        (_where(tokens, keep), _where(special, keep))
+        for (tokens, special), keep in zip(texts, keeps, strict=True)
+    ]
+    return attention[:, :, keeps[-1]][..., keeps[0]], kept_texts, keeps
+
+
+def _where(values: Sequence[Any], keep: NDArray[np.bool_]) -> tuple[Any, ...]:
+    return tuple(value for value, is_kept in zip(values, keep, strict=True) if is_kept)
+
+
+def _unseen_end(looks: NDArray[np.bool_], tokens: Sequence[str]) -> NDArray[np.bool_]:
+    """Which keys at the end are one token over and over, at which no query looks.
+
+    Shape: `looks` [query, key], whether any head does; [key].
+    """
+    seen = np.flatnonzero(looks.any(axis=0))
+    first = int(seen[-1]) + 1 if len(seen) else len(tokens)
+    unseen = np.zeros(len(tokens), dtype=np.bool_)
+    unseen[first:] = len(set(tokens[first:])) == 1
+    return unseen
+
+
+def _unseen_beginning(looks: NDArray[np.bool_], tokens: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tokens at the beginning are one over and over, at which no later query looks.
+
+    They look at later ones themselves, as softmax does where all is hidden: it spreads evenly.
+    Shape: as `_unseen_end`.
+    """
+    unseen = np.zeros(len(tokens), dtype=np.bool_)
+    for first in range(1, len(tokens)):
+        if tokens[first - 1] != tokens[0]:
+            break
+        is_hidden = not looks[first:, :first].any()
+        if is_hidden and looks[:first, first:].any(axis=1).all():
+            unseen[:first] = True
+    return unseen
 
 
 def _array_name(arrays: Mapping[str, Any], kind: SavedKind) -> str:
@@ -295,7 +379,7 @@ def _text(arrays: Mapping[str, Any], side: str) -> _SideTokens:
     if f"{side}special" in arrays:
         return tokens, _flags(arrays, f"{side}special", len(tokens))
     is_special = [token in DELIMITERS for token in tokens]
-    if side and tokens and tokens[0] in PADDING_TOKENS:
+    if side and tokens and is_padding_name(tokens[0]):
         is_special[0] = True  # a decoder may start with what others pad with
     return tokens, tuple(is_special)
 

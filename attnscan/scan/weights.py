@@ -15,9 +15,9 @@ from attnscan.results.grid import Grid
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import EVERY_READING, Signature
 from attnscan.scan.one_input import ScoredInput, make_scorers, result_of_input, with_attention
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.options import ScanOptions, note
 from attnscan.scoring.units import Targets
-from attnscan.text import hashed
+from attnscan.text import counted, hashed
 
 
 def classify_weights(
@@ -32,6 +32,9 @@ def classify_weights(
         raise OptionError(
             "saved weights do not hold what heads carry", "leave out --by carried, or name a model"
         )
+    if saved.left_out:
+        was = "was" if saved.left_out == 1 else "were"
+        note(f"{counted(saved.left_out, 'token')} of padding {was} left out")
     sees_later = np.triu(saved.attention, 1).any()
     options = options.with_causal_patterns(causal=saved.source == 0 and not sees_later)
     encoded = encode_tokens(saved, options.unit)

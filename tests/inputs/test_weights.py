@@ -124,6 +124,58 @@ def test_without_special_and_segments_the_spelling_decides(
     assert saved.padding == tuple(token == "[PAD]" for token in names)
 
 
+def _pad(real: np.ndarray[Any, Any], left: int, right: int) -> np.ndarray[Any, Any]:
+    """Weights over padding as well, whose own rows spread evenly over all that they may see."""
+    size = left + real.shape[-1] + right
+    padded = np.zeros((*real.shape[:2], size, size), np.float32)
+    inside = slice(left, size - right)
+    padded[..., :left, :] = 1 / size
+    padded[..., inside, inside] = real
+    padded[..., size - right :, inside] = 1 / real.shape[-1]
+    return padded
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "name"),
+    [
+        (3, 0, "[PAD]"),
+        (0, 3, "<|finetune_right_pad_id|>"),
+        (0, 2, "<|padding|>"),
+        (2, 0, "<|endoftext|>"),
+        (0, 2, "filling"),
+        (1, 1, "<PAD>"),
+    ],
+)
+def test_padding_is_left_out_on_either_side(left: int, right: int, name: str) -> None:
+    words = ["[CLS]", "a", "cat", "[SEP]"]
+    real = random_weights(2, 2, 4, 0).numpy()
+    expected = weights_of({"attention": real, "tokens": words})
+    tokens = [name] * left + words + [name] * right
+    saved = weights_of({"attention": _pad(real, left, right), "tokens": tokens})
+    assert saved.tokens == expected.tokens
+    assert saved.special == expected.special
+    assert saved.segments == expected.segments
+    assert saved.left_out == left + right
+    np.testing.assert_array_equal(saved.attention, expected.attention)
+
+
+def test_tokens_that_look_at_themselves_alone_are_no_padding() -> None:
+    eye = np.eye(3, dtype=np.float32)[None, None]
+    saved = weights_of({"attention": eye, "tokens": ["a", "b", "c"]})
+    assert saved.tokens == ("a", "b", "c")
+    assert saved.left_out == 0
+
+
+def test_segments_are_those_of_the_tokens_that_are_kept() -> None:
+    real = random_weights(1, 1, 3, 0).numpy()
+    arrays = {
+        "attention": _pad(real, 2, 0),
+        "tokens": ["[PAD]", "[PAD]", "a", "[SEP]", "b"],
+        "segments": [0, 0, 0, 0, 1],
+    }
+    assert weights_of(arrays).segments == (0, 0, 1)
+
+
 MALFORMED: dict[str, tuple[Parts, str]] = {
     "no axes": ({"attention": np.array(1.0)}, "shape []"),
     "batch of three": (
