@@ -11,6 +11,8 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 
+_WRITTEN = "_torchdynamo_orig_callable"
+"""What torch.compile makes of a function has the function under this name."""
 _logging_lock = threading.RLock()
 _logging_before: list[tuple[int, bool]] = []
 """The verbosity, and whether bars were shown, as each run found them; the first run's first."""
@@ -42,24 +44,37 @@ def quiet_transformers() -> Iterator[None]:
 @contextmanager
 def eval_mode(model: Any) -> Iterator[None]:
     """Run a model in evaluation mode, and put it back as it was."""
-    modules = list(model.modules())
-    modes = [(module, module.training) for module in modules]
-    # What is compiled runs as it was written: a watch could not follow it
-    compiled = [
-        (module, module._compiled_call_impl)
-        for module in modules
-        if module._compiled_call_impl is not None
-    ]
+    modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
-        for module, _ in compiled:
-            module._compiled_call_impl = None
-        yield
+        with _as_written(model):
+            yield
     finally:
-        for module, call in compiled:
-            module._compiled_call_impl = call
         for module, mode in modes:
             module.training = mode
+
+
+@contextmanager
+def _as_written(model: Any) -> Iterator[None]:
+    """Run what is compiled as it was written, since a watch could not follow it.
+
+    These are modules that are compiled, and those whose `forward` is.
+    """
+    changed: list[tuple[Any, str, Any]] = []
+    for module in model.modules():
+        own = vars(module)
+        if own.get("_compiled_call_impl") is not None:
+            changed.append((module, "_compiled_call_impl", own["_compiled_call_impl"]))
+        if hasattr(own.get("forward"), _WRITTEN):
+            changed.append((module, "forward", own["forward"]))
+    try:
+        for module, name, compiled in changed:
+            written = getattr(compiled, _WRITTEN) if name == "forward" else None
+            setattr(module, name, written)
+        yield
+    finally:
+        for module, name, compiled in changed:
+            setattr(module, name, compiled)
 
 
 @torch.inference_mode()

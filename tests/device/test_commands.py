@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.translator import TRANSLATOR
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import attnscan
+from attnscan.inputs.read import random_pairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner
 from attnscan.server.session import Loaded, Question
@@ -147,7 +149,9 @@ MANY_PAIRS: dict[str, Run] = {
     "DeBERTa, by word": lambda c: c.heads("deberta", unit="word"),
     "MPNet": lambda c: c.heads("mpnet"),
     "ModernBERT, carried": lambda c: c.heads("modernbert", by="carried"),
-    "GPT-2, induction": lambda c: c.heads("gpt2", "random", pattern="induction", sample=20),
+    "GPT-2, induction": lambda c: c.heads(
+        "gpt2", list(islice(random_pairs(), 8)), pattern="induction"
+    ),
     "Marian, written targets": lambda c: c.heads(
         "marian", [source for source, _ in TRANSLATIONS], attention="decoder"
     ),

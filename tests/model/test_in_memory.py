@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import transformers
@@ -331,20 +332,40 @@ def test_it_is_read_as_its_owner_has_changed_it(change: Callable[[Any], object])
     )
 
 
-def test_a_compiled_model_is_watched_and_stays_compiled() -> None:
+def _compile_model(model: Any) -> Any:
+    model.compile(backend="eager")
+    return model._compiled_call_impl
+
+
+def _compile_forward(model: Any) -> Any:
+    model.forward = torch.compile(model.forward, backend="eager")
+    return model.forward
+
+
+def _compile_forward_of_a_layer(model: Any) -> Any:
+    return _compile_forward(model.h[1])
+
+
+@pytest.mark.parametrize(
+    "compile_part", [_compile_model, _compile_forward, _compile_forward_of_a_layer]
+)
+def test_a_compiled_model_is_watched_and_stays_compiled(
+    compile_part: Callable[[Any], Any],
+) -> None:
     model = tiny_model("bloom", UNTAPPED["bloom"])
     tokenizer = tiny_tokenizer()
-    plain = attnscan.classify(
-        "the cat sat", model=model, tokenizer=tokenizer, predictive="off"
-    ).to_frame()
-    model.compile(backend="eager")
-    compiled = model._compiled_call_impl
-    assert (
-        attnscan.classify("the cat sat", model=model, tokenizer=tokenizer, predictive="off")
-        .to_frame()
-        .equals(plain)
-    )
-    assert model._compiled_call_impl is compiled is not None
+
+    def frame() -> pd.DataFrame:
+        result = attnscan.classify(
+            "the cat sat", model=model, tokenizer=tokenizer, predictive="off"
+        )
+        return result.to_frame()
+
+    plain = frame()
+    compiled = compile_part(model)
+    assert frame().equals(plain)
+    held = (model._compiled_call_impl, model.forward, model.h[1].forward)
+    assert any(part is compiled for part in held)
 
 
 def test_no_copy_of_it_is_made(bert: tuple[Any, Any]) -> None:

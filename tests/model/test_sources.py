@@ -1,5 +1,6 @@
 """Which model a run takes: the order of choice, what is a checkpoint, and a hub that moves."""
 
+import json
 import re
 import shutil
 import socket
@@ -179,6 +180,45 @@ class TestCheckpoint:
     ) -> None:
         path = checkpoint(tmp_path / "model", files)
         assert words in refusal(lambda: choose(str(path)))
+
+
+class TestDirectories:
+    """Where in a directory a model is, and what is said where it is not."""
+
+    @pytest.fixture
+    def sentence_model(self, tmp_path: Path) -> Path:
+        """As sentence-transformers before 2.0 saved it."""
+        path = tmp_path / "sentence-model"
+        checkpoint(path / "0_Transformer")
+        (path / "config.json").write_text('{"__version__": "0.3.8"}')
+        module = "sentence_transformers.models."
+        modules = [
+            {"idx": 0, "path": "0_Transformer", "type": f"{module}Transformer"},
+            {"idx": 1, "path": "1_Pooling", "type": f"{module}Pooling"},
+        ]
+        (path / "modules.json").write_text(json.dumps(modules))
+        return path
+
+    def test_modules_json_names_the_inner_directory(self, sentence_model: Path) -> None:
+        source = choose(str(sentence_model))
+        assert source == Source(str(sentence_model), str(sentence_model / "0_Transformer"))
+
+    def test_a_broken_modules_json_names_none(self, sentence_model: Path) -> None:
+        (sentence_model / "modules.json").write_text("[{}]")
+        line = refusal(lambda: choose(str(sentence_model)))
+        assert "has no weights (model.safetensors)" in line
+        assert f"name the directory inside that has: {sentence_model}/0_Transformer" in line
+
+    def test_modules_json_names_no_place_elsewhere(self, sentence_model: Path) -> None:
+        text = (sentence_model / "modules.json").read_text()
+        (sentence_model / "modules.json").write_text(text.replace("0_Tr", "../0_Tr"))
+        checkpoint(sentence_model.parent / "0_Transformer")
+        assert "has no weights" in refusal(lambda: choose(str(sentence_model)))
+
+    def test_without_weights_no_pickles_are_spoken_of(self, tmp_path: Path) -> None:
+        path = checkpoint(tmp_path / "model", ("config.json", "tokenizer.json"))
+        line = refusal(lambda: choose(str(path)))
+        assert "has no weights (model.safetensors)" in line and "pickles" not in line
 
 
 class TestCatalog:
