@@ -42,7 +42,7 @@ def load_checkpoint(
                 f"{name} has shape {list(saved)}, and its config asks for {list(expected)}"
             )
     if source.adapter:
-        merge_adapter(model, source)
+        _check_adapter(merge_adapter(model, source), source, model, attention)
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     unused = sorted(
         name
@@ -92,6 +92,17 @@ def _check_needed(
             "see that its config.json belongs to its weights, and that these were saved without a "
             "wrapper, whose names begin with 'module.' or the like: "
             "model.module.save_pretrained(DIR)",
+        )
+
+
+def _check_adapter(names: list[str], source: Source, model: Any, attention: AttentionName) -> None:
+    """Raises: ModelError if the attention depends on weights of an adapter without a place."""
+    needed = _needed(names, model, attention)
+    if needed:
+        raise ModelError(
+            f"the adapter {source.name} has weights without a place in {source.location}: "
+            f"{needed[0]}",
+            "see that its adapter_config.json names the model that it was made for",
         )
 
 

@@ -189,7 +189,7 @@ def load(
                 f"{source.name}: attention is computed in full; "
                 "the model's own is of blocks, where no row is whole"
             )
-        tokenizer = AutoTokenizer.from_pretrained(**source.arguments)
+        tokenizer = AutoTokenizer.from_pretrained(**source.tokenizer_arguments)
         set_languages(tokenizer, source.name, *languages, writes=not is_encoder)
         model, has_trained_head = load_checkpoint(source, config, number, attention)
     model = model.to(place).eval()

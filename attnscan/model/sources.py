@@ -29,6 +29,8 @@ _HUB_PATIENCE = 2.0
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_PICKLES = ("*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.h5", "*.msgpack")
+"""Weights in formats that can run code, or that other libraries read."""
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 _SAVE_AGAIN = "give a directory written by save_pretrained()"
 _BROKEN_JSON = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -72,6 +74,14 @@ class Source:
             "revision": self.revision or "main",
             "trust_remote_code": False,
         }
+
+    @property
+    def tokenizer_arguments(self) -> dict[str, Any]:
+        """The same for the tokenizer, which an adapter may have trained with more tokens."""
+        if self.adapter and _has_tokenizer(Path(self.adapter)):
+            place = {"pretrained_model_name_or_path": self.adapter, "revision": "main"}
+            return {**self.arguments, **place}
+        return self.arguments
 
 
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
@@ -144,11 +154,30 @@ def _find_directory(name: str, hub: Callable[[], bool]) -> Source | None:
         return replace(base, name=name, adapter=str(path))
     if not path.exists():
         return None
+    path = _model_directory(path)
     fault = find_fault(path)
     if fault is not None:
         what, remedy = fault
         raise ModelError(f"{path} has {what}", remedy)
     return Source(name, str(path))
+
+
+def _model_directory(path: Path) -> Path:
+    """The directory in which a model is.
+
+    sentence-transformers before 2.0 saved it one level down, and names the place in modules.json.
+    """
+    with suppress(*_BROKEN_JSON):
+        for module in _read_json(path / "modules.json"):
+            inner = Path(str(module["path"]))
+            is_transformer = str(module["type"]).endswith(".Transformer")
+            if (
+                is_transformer
+                and len(inner.parts) == 1
+                and (path / inner / "config.json").is_file()
+            ):
+                return path / inner
+    return path
 
 
 def _adapted_model(path: Path) -> str:
@@ -204,14 +233,29 @@ def find_fault(path: Path) -> tuple[str, str] | None:
         return f"a broken {_INDEX}", _SAVE_AGAIN
     for name in weights:
         if not (name.endswith(".safetensors") and (path / name).is_file()):
-            convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
-            return (
-                f"no safe weights ({name})",
-                f"pickles can run code; if you trust it, convert it in Python: {convert}",
-            )
-    if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
+            return _fault_of_weights(path, name)
+    if not _has_tokenizer(path):
         return "no tokenizer", "save it there too, with tokenizer.save_pretrained()"
     return None
+
+
+def _has_tokenizer(path: Path) -> bool:
+    """Whether a directory holds a tokenizer."""
+    return any(any(path.glob(name)) for name in _TOKENIZER_FILES)
+
+
+def _fault_of_weights(path: Path, name: str) -> tuple[str, str]:
+    """What is wrong with a checkpoint that has no safe weights of that name, and what helps."""
+    if any(any(path.glob(pattern)) for pattern in _PICKLES):
+        convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
+        return (
+            f"no safe weights ({name})",
+            f"pickles can run code; if you trust it, convert it in Python: {convert}",
+        )
+    for config in sorted(path.glob("*/config.json")):
+        if find_fault(config.parent) is None:
+            return f"no weights ({name})", f"name the directory inside that has: {config.parent}"
+    return f"no weights ({name})", f"{_SAVE_AGAIN}, or see that all its files were copied"
 
 
 def _weight_files(path: Path) -> list[str]:
@@ -237,9 +281,10 @@ def find_in_cache(hub_id: str) -> Source | None:
     if not isinstance(config, str):
         return None
     snapshot = Path(config).parent
-    if find_fault(snapshot) is not None:
+    directory = _model_directory(snapshot)
+    if find_fault(directory) is not None:
         return None  # another process may be fetching it now
-    return Source(hub_id, str(snapshot), revision=snapshot.name)
+    return Source(hub_id, str(directory), revision=snapshot.name)
 
 
 def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
@@ -349,7 +394,7 @@ def _first_of(config: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def grid_shape(directory: Path) -> tuple[int, int] | None:
-    """How many layers a model has, and heads each, by its config.json; None if that says neither."""
+    """How many layers a model has, and heads each, by its config.json; None if it does not say."""
     entry = _entry("", directory, "")
     if not isinstance(entry["layers"], int) or not isinstance(entry["heads"], int):
         return None
