@@ -51,7 +51,8 @@ def merge_adapter(model: Any, source: Source) -> list[str]:
             "into a model's weights",
             "use LoRA or the like, or name the model without the adapter",
         )
-    unknown = set(weights) - set(get_peft_model_state_dict(adapted, save_embedding_layers=True))
+    known = get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
+    unknown = weights.keys() - known - adapted.state_dict().keys()
     adapted.merge_and_unload()
     model.tie_weights()
     return sorted(name.removeprefix(_NAMES) for name in unknown)
