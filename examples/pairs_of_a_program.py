@@ -18,11 +18,17 @@ FRAME = pd.read_csv(Path(__file__).parent / "pairs.csv").head(12)
 FRAME["key"] = [f"pair-{number}" for number in range(len(FRAME))]
 FRAME.loc[3, "sentence_b"] = None  # as data sets have it
 
+
+def show_progress(doing: str, done: int | None, total: int | None) -> None:
+    """Print what runs and, where that is counted, how much of it is done."""
+    print(doing if total is None else f"{doing}: {done} of {total}")
+
+
 ranking = attnscan.heads(
     FRAME,
     id="key",
     on_bad=lambda error: print(f"left out: {error.what}"),
-    progress=lambda doing, done, total: print(f"{doing}: {done} of {total}"),
+    progress=show_progress,
     per_pair="per-pair.parquet",
     model=MODEL,
     predictive="off",

@@ -16,6 +16,7 @@ from attnscan.results.grid import AttentionName, attention_named
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.cross import cross_patterns
 from attnscan.scoring.patterns import CAUSAL_PATTERNS, PATTERNS, Pattern, pattern_list, with_own
+from attnscan.views.palette import check_no_habits
 
 KINDS: tuple[AttentionName, ...] = get_args(AttentionName)
 _SCAN_NAMES = frozenset(declared(ScanOptions)) - {"model"}
@@ -65,6 +66,7 @@ def _patterns(
 ) -> tuple[list[str], tuple[Pattern, ...]]:
     """The names of patterns that were asked for, and all patterns to score."""
     wanted = pattern_list(pattern)
+    check_no_habits(wanted)
     if attention == "cross":
         return with_own(wanted, cross_patterns(wanted, aligned=aligned), ())
     return with_own(wanted, PATTERNS, CAUSAL_PATTERNS)

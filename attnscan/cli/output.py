@@ -274,6 +274,9 @@ def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
     if any(shown(path) != path for path in pairs):
         return []
     again = [*words, *filter(None, (params.get("a"), params.get("b")))]
+    if words[0] == "explain":
+        for name in params.get("pattern") or ():
+            again += ["--pattern", name]
     for path in pairs:
         again += ["--pairs", path]
     for_kind = () if params.get("attention") == "all" else _AGAIN_FOR_KIND

@@ -48,6 +48,8 @@ def adopt(
 
 def _check_class(argument: str, value: object, expected: type) -> None:
     """Raises: ModelError if an argument is not of a class of transformers."""
+    if argument == "tokenizer" and value is None:
+        raise ModelError("a model in memory comes without its tokenizer", "give tokenizer=, too")
     if not isinstance(value, expected):
         raise ModelError(
             f"{argument} is of the class {type(value).__name__}, which is not a {argument} "

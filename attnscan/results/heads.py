@@ -149,11 +149,13 @@ class HeadScores:
     It is a `ScoredInput`, by which `attnscan.with_reading` scores other readings."""
 
     def __repr__(self) -> str:
-        details = []
-        if self.has_labels:
-            for label, count in Counter(self.label.ravel().tolist()).most_common():
-                details.append(f"{count} {label or 'no distinct habit'}")
-        return describe(self, *details)
+        if not self.has_labels:
+            return describe(self)
+        labels = self.labels
+        counts = Counter(labels.among_words.ravel().tolist()).most_common()
+        lines = [f"{count} {name or 'no distinct habit'}" for name, count in counts]
+        lines += [f"{len(kind.heads)} of them rest on {kind.name}" for kind in labels.resting]
+        return describe(self, *lines)
 
     def _repr_html_(self) -> str | None:
         return render_html(self)

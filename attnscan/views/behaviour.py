@@ -12,7 +12,7 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import RESAMPLINGS, HeadKind, Labels
 from attnscan.text import counted, plain
-from attnscan.views.palette import GROUPS, style_of, words
+from attnscan.views.palette import GROUPS, mark, style_of, words
 
 NOT_MEASURED = "not measured"
 
@@ -31,6 +31,16 @@ def kinds_of(labels: Labels) -> list[tuple[str, HeadKind]]:
     among_words = [(style_of(kind.name).group, kind) for kind in labels.kinds.values()]
     resting = [("rest", kind) for kind in labels.resting]
     return sorted(among_words, key=lambda entry: order.index(entry[0])) + resting
+
+
+def mark_of(labels: Labels, head: Head, *, changed: bool = False) -> str:
+    """A head's letter by what it does among words, `?` if it is not sure, `'` if it rests."""
+    return mark(
+        str(labels.among_words[head.place]),
+        unsure=bool(labels.unsure[head.place]),
+        rests=bool(labels.rests[head.place]),
+        changed=changed,
+    )
 
 
 def summary(result: HeadScores) -> str:
@@ -84,7 +94,7 @@ def _held_pairs(held: HeadScores) -> str:
 
 
 def held_statement(result: HeadScores, head: Head) -> str:
-    """What a head does in a second corpus, beside what it does in this one; empty if there is none."""
+    """What a head does in a second corpus, beside this one; empty if there is none."""
     if result.held is None:
         return ""
     label = str(result.held.label[head.place])
@@ -212,7 +222,9 @@ def none_does(result: HeadScores, pattern: str, threshold: float) -> str:
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
     best = result.grid[np.nanargmax(above)].name
-    closest = f"{best}, {np.nanmax(above):.2f} above chance (a label needs {threshold:g} above)"
+    by = float(np.nanmax(above))
+    side = "above" if by >= 0 else "below"
+    closest = f"{best}, {abs(by):.2f} {side} chance (a label needs {threshold:g} above)"
     return f"No head follows this pattern. Closest: {closest}."
 
 

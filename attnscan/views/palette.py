@@ -1,8 +1,11 @@
 """What each pattern and habit is called, and looks like, on every screen, page and picture."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from attnscan.errors import OptionError
 from attnscan.scoring.cross import ALL_PATTERNS
+from attnscan.scoring.patterns import SHIPPED, called
 from attnscan.text import plain
 
 GROUPS = {
@@ -95,6 +98,7 @@ RAMP = (
 """From nothing to most, for weights and scores: one hue.
 
 Its lightness falls in equal steps (CIE L* 97 to 13)."""
+RESTS = "'"  # behind the letter of a head that rests
 RESTING_OPACITY = 0.35  # of the cell of a head that rests on special tokens
 PICTURE_WIDTH = 3.3  # inches, as wide as a journal's column: the width of pictures
 PAPER_SIZE = 7.0  # of text in points: what journals ask for at the least
@@ -142,9 +146,61 @@ def letter(name: str) -> str:
     return style_of(name).letter if name else "-"
 
 
+def mark(name: str, *, unsure: bool = False, rests: bool = False, changed: bool = False) -> str:
+    """How a head stands on maps, in tables, pictures and on pages, with or without colour.
+
+    It is the letter of what the head does among words, `?` if its label is not sure or `≠` if it
+    is sure and another one in a second corpus, and `'` if it rests.
+
+    >>> mark("previous-word"), mark("previous-word", unsure=True, rests=True), mark("", rests=True)
+    ('P', "P?'", "-'")
+    """
+    doubt = "≠" if changed else ""
+    if unsure:
+        doubt = "?"
+    return letter(name) + doubt + (RESTS if rests else "")
+
+
+def habit_called(name: str) -> str | None:
+    """The words of the habit that has a name or letter; None if none has.
+
+    >>> habit_called("k"), habit_called("next-3"), habit_called("next-word"), habit_called("K")
+    ('the same few words, whatever the query', 'the next 3 words', None, None)
+    """
+    patterns = _PATTERN_STYLES.keys()
+    habits = (style for habit, style in _STYLES.items() if habit not in patterns)
+    named = {style.letter: style.words for style in habits}
+    if name in _STYLES and name not in patterns:
+        return _STYLES[name].words
+    return named.get(name)
+
+
 def words(name: str) -> str:
     """What a head with a pattern or habit attends to, in plain words."""
     return style_of(name).words if name else "no distinct habit"
+
+
+def why_even_is_not(pattern: str) -> str:
+    """Why heads that are even over all words do not follow `bag-of-words`; empty of others."""
+    if pattern != "bag-of-words":
+        return ""
+    even = f"{letter('even')}, {words('even')}"
+    return (
+        "This pattern is of the word's own sentence alone. Attention that is even over both "
+        f"sentences is at chance here: it is a habit ({even})."
+    )
+
+
+def check_no_habits(patterns: Sequence[object]) -> None:
+    """Raises: OptionError for the name or letter of a habit, in place of a pattern's."""
+    for pattern in patterns:
+        habit = habit_called(pattern) if isinstance(pattern, str) else None
+        if habit is not None and called(str(pattern), SHIPPED) is None:
+            raise OptionError(
+                f"'{pattern}' is a habit, and not a pattern: {habit}",
+                "heads are not ranked by habits; attnscan heads lists the heads that have one, and "
+                "the column among_words of its table names it",
+            )
 
 
 def paper_color(name: str) -> str:

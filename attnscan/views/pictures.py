@@ -29,12 +29,26 @@ from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarit
 from attnscan.results.files import Picture
 from attnscan.results.grid import AttentionKind, Grid, Heads
 from attnscan.results.heads import HeadScores, Profile
+from attnscan.results.scores import Labels
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEW_SENTENCES, Syntax
 from attnscan.text import counted, plain
 from attnscan.views import palette
-from attnscan.views.behaviour import attention_phrase, kinds_of, why_unscored, why_unsure
-from attnscan.views.palette import PICTURE_WIDTH, letter, on_white, paper_color, words
+from attnscan.views.behaviour import (
+    attention_phrase,
+    kinds_of,
+    mark_of,
+    why_unscored,
+    why_unsure,
+)
+from attnscan.views.palette import (
+    PICTURE_WIDTH,
+    letter,
+    on_white,
+    paper_color,
+    why_even_is_not,
+    words,
+)
 
 Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
 PictureKind = Literal[
@@ -55,6 +69,7 @@ _GOLD = "#d55e00"
 _CONTROL = "#a8a8a8"
 _TICKS = (0, 0.5, 1)
 _TICK_LABELS = ("0", "0.5", "1")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _SURVIVES = 0.85  # opacity of a difference that survives
 _PALE = 0.25  # and of any other
 _SCRIPTS = {
@@ -135,34 +150,45 @@ def draw_map(result: HeadScores, width: float) -> Figure:
     It is pale where the head rests on special tokens.
     """
     labels = result.labels
-    pale = palette.RESTING_OPACITY
     names = labels.among_words.ravel().tolist()
-    marks = []
-    for name, unsure in zip(names, labels.unsure.flat, strict=True):
-        marks.append(letter(name) + ("?" if unsure else ""))
-    colors = []
-    for name, rests in zip(names, labels.rests.flat, strict=True):
-        colors.append(on_white(paper_color(name), pale if rests else 1))
+    marks = [mark_of(labels, head) for head in result.grid]
+    colors = _colors(labels)
     legend = {}
     for group, kind in kinds_of(labels):
-        entry = f"{letter(kind.name)}  {words(kind.name)} ({len(kind.heads)})"
-        legend[entry] = on_white(paper_color(kind.name), pale if group == "rest" else 1)
+        if group != "rest":  # which have the colours of what they do among words, paler
+            entry = f"{letter(kind.name)}  {words(kind.name)}{_NO_BREAK}({len(kind.heads)})"
+            legend[entry] = paper_color(kind.name)
     if "" in names:
-        legend[f"{letter('')}  {words('')} ({names.count('')})"] = paper_color("")
+        legend[f"{letter('')}  {words('')}{_NO_BREAK}({names.count('')})"] = paper_color("")
     resting = " or ".join(words(kind.name) for kind in labels.resting)
+    heads = counted(int(labels.rests.sum()), "head rests", "heads rest")
     captions = (
         f"Map{attention_phrase(result.grid)}: what each head does, {labels.reading}.",
-        f"Pale: more than half of its attention is on {resting}." if resting else "",
+        f"Pale, {palette.RESTS}: {heads}, with more than half of the attention on {resting}."
+        if resting
+        else "",
         f"?: {why_unsure(labels)}." if labels.unsure.any() else "",
     )
     return _draw_letters(result.grid, marks, colors, legend, width, *captions)
+
+
+def _colors(labels: Labels) -> list[str]:
+    """The colour of every head by what it does among words; pale if it rests."""
+    colors = []
+    for name, rests in zip(labels.among_words.ravel().tolist(), labels.rests.flat, strict=True):
+        opacity = palette.RESTING_OPACITY if rests else 1
+        colors.append(on_white(paper_color(name), opacity))
+    return colors
 
 
 def draw_scores(result: HeadScores, width: float) -> Figure:
     """How far every head is above chance for each pattern."""
     above = result.table.above_chance
     titles = _titles(result)
-    return _draw_grids(titles, above, result.grid, width, "above chance", _reading_of(result))
+    caption = _reading_of(result)
+    if "bag-of-words" in result.scores.patterns:
+        caption += f" {why_even_is_not('bag-of-words').replace('This pattern', 'B')}"
+    return _draw_grids(titles, above, result.grid, width, "above chance", caption)
 
 
 def draw_profile(result: Profile | HeadScores, width: float) -> Figure:
@@ -382,12 +408,12 @@ def _draw_worth(ablation: Ablation, width: float) -> Figure:
 
 
 def draw_similarity(similarity: Similarity, width: float) -> Figure:
-    """Each head at its place, in its label's colour, with its name."""
-    labels = similarity.labels.label.ravel().tolist()
+    """Each head at its place, in its colour on the map, with its name."""
+    labels = similarity.labels
+    names = labels.among_words.ravel().tolist()
     places, share = similarity.map
-    colors = [paper_color(label) for label in labels]
     figure, (ax,), _ = _panels([""], width)
-    ax.scatter(*places.T, s=9, color=colors, marker="s", linewidth=0)
+    ax.scatter(*places.T, s=9, color=_colors(labels), marker="s", linewidth=0)
     # one scale: distances are what it shows
     ax.set(xticks=(), yticks=(), aspect="equal", adjustable="datalim")
     ax.margins(0.1)
@@ -395,15 +421,17 @@ def draw_similarity(similarity: Similarity, width: float) -> Figure:
     for head, place in zip(similarity.grid, places, strict=True):
         ax.annotate(head.name, place, (2.5, 0), color=_FAINT, **style)
     legend = {}
-    for name in sorted({*labels}):
-        entry = f"{letter(name)}  {name or words(name)} ({labels.count(name)})"
+    for name in sorted({*names}):
+        entry = f"{letter(name)}  {name or words(name)}{_NO_BREAK}({names.count(name)})"
         legend[entry] = paper_color(name)
     _add_legend(figure, legend)
     caption = (
         f"{share:.0%} of all squared distances between heads are in this map; near heads attend "
         "alike."
     )
-    return _finish(figure, None, caption)
+    resting = " or ".join(words(kind.name) for kind in labels.resting)
+    pale = f"Pale: more than half of the attention is on {resting}." if resting else ""
+    return _finish(figure, None, caption, pale)
 
 
 def draw_comparison(comparison: Comparison, width: float, patterns: Sequence[str] = ()) -> Figure:
@@ -479,12 +507,15 @@ _PICTURE_WITH_OPTION = {"heads": "head", "lines": "head", "patterns": "compariso
 
 
 def _titles(result: HeadScores) -> list[str]:
-    """The patterns, and why some have no score."""
+    """The patterns, and why a panel is empty."""
     titles = []
     for pattern in result.scores.patterns:
         title = f"{letter(pattern)} {pattern}"
+        above = result.table.above_chance[..., result.scores.place_of(pattern)]
         if not len(result.order(pattern)):
             title += f": {why_unscored(result, pattern).partition(':')[0]}"
+        elif not (above > 0).any():
+            title += ": no head is above chance"
         titles.append(title)
     return titles
 

@@ -82,7 +82,9 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [*FIRST, *PATTERNS, "entropy"]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
     assert result.to_frame(["next-word"]).columns.tolist() == [*FIRST, "next-word", "entropy"]
-    assert repr(result) == "HeadScores of toy, 0 pairs, 2 delimiter"
+    assert (
+        repr(result) == "HeadScores of toy, 0 pairs, 2 cross-sentence, 2 of them rest on delimiter"
+    )
 
 
 def test_what_comes_from_outside_is_safe_in_a_repr() -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.page_contents import made_up
 from support.small_results import SIGNATURE, ranking_of
 
+from attnscan.errors import OptionError
 from attnscan.results.attention import Chosen
 from attnscan.results.grid import Head
 from attnscan.results.habits import HABITS
@@ -24,7 +25,9 @@ from attnscan.views.palette import (
     NO_HABIT_COLOR,
     OTHER_COLOR,
     RAMP,
+    RESTS,
     SYNTAX_COLORS,
+    check_no_habits,
     contrast,
     letter,
     on_white,
@@ -46,13 +49,12 @@ def test_why_no_head_has_a_score() -> None:
     assert why_unscored(measured, "predictive") == "no word of these pairs is eligible"
 
 
-def test_a_notebook_shows_the_screen_with_colours_and_inline_styles(ranking: HeadScores) -> None:
+def test_a_notebook_shows_the_screen_in_inline_styles(ranking: HeadScores) -> None:
     html = heads_html(ranking)
     text = unescape(re.sub("<[^>]*>", "", html))
     assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
-    assert "color: " in html and not any(
-        part in html for part in ("<script", "class=", "http", "url(", "src=")
-    )
+    assert "color: " in html
+    assert not [part for part in ("<script", "class=", "http", "url(", "src=") if part in html]
 
 
 def test_a_notebook_without_labels_shows_the_best_heads_alone(ranking: HeadScores) -> None:
@@ -74,26 +76,53 @@ def test_views_of_too_many_tokens_and_of_some_heads_are_left_out(
 
 def test_the_ramp_darkens_in_equal_steps() -> None:
     """Lightness, CIE L*, of each colour: the eye sees twice the weight twice as dark."""
-    rgb = np.array([[int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)] for color in RAMP])
+    rgb = np.array([list(bytes.fromhex(color[1:])) for color in RAMP]) / 255
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     lightness = 116 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16
     assert np.abs(np.diff(lightness) - np.diff(lightness).mean()).max() < 0.5
 
 
-_OF_SYNTAX = [on_white(color, opacity) for color in SYNTAX_COLORS.values() for opacity in (0.5, 1)]
+_SYNTAX = [on_white(color, 0.5) for color in SYNTAX_COLORS.values()] + [*SYNTAX_COLORS.values()]
 
 
 @pytest.mark.parametrize(
-    "color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP, *_OF_SYNTAX]
+    "color", [*COLORS.values(), *HEAD_COLORS, NO_HABIT_COLOR, OTHER_COLOR, *RAMP, *_SYNTAX]
 )
 def test_text_on_every_colour_stands_out(color: str) -> None:
     assert contrast(readable_on(color), color) >= 4.5
     assert contrast("#ffffff", "#e69f00") < 4.5 < contrast(INK, "#e69f00")  # a control
 
 
-def test_no_letter_has_two_meanings_and_every_kind_has_words_and_a_group() -> None:
-    names = {*(pattern.id for pattern in PATTERNS), *HABITS}
-    assert len({letter(name) for name in (*names, "")}) == len(names) + 1
-    assert all(
-        style_of(name).words != name or name == "punctuation" or name == "itself" for name in names
-    )
+NAMES = {*(pattern.id for pattern in PATTERNS), *HABITS}
+
+
+def test_no_letter_has_two_meanings() -> None:
+    letters = {letter(name) for name in (*NAMES, "")}
+    assert len(letters) == len(NAMES) + 1 and RESTS not in letters
+
+
+def test_every_kind_has_words() -> None:
+    without = {name for name in NAMES if style_of(name).words == name}
+    assert without == {"punctuation", "itself"}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("k", "'k' is a habit, and not a pattern: the same few words"), ("next-3", "the next 3 word")],
+)
+def test_habit_in_place_of_a_pattern_is_refused(name: str, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        check_no_habits([name])
+
+
+def test_patterns_are_no_habits() -> None:
+    check_no_habits(["next-word", "n", "B", "bag-of-words", PATTERNS[0], "no such pattern"])
+
+
+def test_repr_counts_as_the_map_does_with_resting_heads_apart(ranking: HeadScores) -> None:
+    labels = ranking.labels
+    resting = int(labels.rests.sum())
+    assert resting and f"{resting} of them rest on delimiter" in repr(ranking)
+    for name in ("", "previous-word"):
+        count = int((labels.among_words == name).sum())
+        assert f", {count} {name or 'no distinct habit'}" in repr(ranking)

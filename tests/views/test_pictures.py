@@ -1,4 +1,4 @@
-"""Pictures: the same bytes each time, as wide as asked, no text clipped; every letter, score, weight and control."""
+"""Pictures: the same bytes each time, as wide as asked, no text clipped, every number drawn."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.weights import classify_weights
 from attnscan.scoring.cross import cross_patterns
 from attnscan.views import palette
-from attnscan.views.behaviour import kinds_of
+from attnscan.views.behaviour import kinds_of, mark_of
 from attnscan.views.palette import letter, words
 from attnscan.views.pictures import Drawable, draw_weights, picture
 
@@ -77,7 +77,7 @@ def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(format: Any, start
         assert size(first, format)[0] == pytest.approx(2.7, abs=0.01)
 
 
-def test_a_users_settings_change_nothing_and_nothing_that_is_global_is_changed() -> None:
+def test_settings_of_the_user_change_nothing_and_are_not_changed() -> None:
     result, _ = random_weights(2, 3, 5)
     before = picture(result)
     with mpl.rc_context(
@@ -152,27 +152,22 @@ def test_the_map_has_the_letter_and_the_colour_of_every_head(
     article: HeadScores, by: Any, said: str
 ) -> None:
     result = article.select_reading(by)
-    labels, svg = result.labels, picture(result)
-    both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
-    expected = Counter(letter(str(name)) + "?" * bool(unsure) for name, unsure in both)
-    assert any(text.endswith("?") for text in expected)
+    labels = result.labels
+    svg = picture(result)
+    expected = Counter(mark_of(labels, head) for head in result.grid)
+    assert any("?" in text for text in expected) and any("'" in text for text in expected)
     assert Counter(text for text in texts(svg) if text in expected) == expected
     named = [" ".join(text.split()[:2]) for text in texts(svg)]
-    assert all(
-        f"{letter(kind.name)} {words(kind.name).split()[0]}" in named
-        for _, kind in kinds_of(labels)
-    )
+    for group, kind in kinds_of(labels):
+        entry = f"{letter(kind.name)} {words(kind.name).split()[0]}"
+        assert (entry in named) == (group != "rest")
+    assert f"Pale, ': {labels.rests.sum()} heads rest, with more than half" in _said(svg)
     none = labels.among_words == ""
     resting = int((labels.rests & none).sum())
-    assert (
-        svg.count(f"fill: {palette.NO_HABIT_COLOR}".encode()) == none.sum() - resting + none.any()
-    )
-    assert (
-        svg.count(
-            f"fill: {palette.on_white(palette.NO_HABIT_COLOR, palette.RESTING_OPACITY)}".encode()
-        )
-        == resting
-    )
+    grey = f"fill: {palette.NO_HABIT_COLOR}".encode()
+    assert svg.count(grey) == none.sum() - resting + none.any()
+    pale_grey = palette.on_white(palette.NO_HABIT_COLOR, palette.RESTING_OPACITY)
+    assert svg.count(f"fill: {pale_grey}".encode()) == resting
     assert f"Map: what each head does, {said}, among words." in _said(svg)
     assert "?: the label changed in more than 5 % of bootstrap resamples of the words" in _said(svg)
 
@@ -186,23 +181,44 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
         assert ("Hatched: no value." in said) == hatched
 
 
+def test_empty_panel_says_why() -> None:
+    """Every head is even over both sentences, and so none is above chance for bag-of-words."""
+    result, _ = random_weights(2, 3, 12)
+    even = attnscan.classify(
+        weights={
+            "attention": np.full((2, 3, 12, 12), 1 / 12, np.float32),
+            "tokens": np.array(result.units),
+            "segments": np.array([0] * 6 + [1] * 6),
+        }
+    )
+    said = _said(picture(even, "scores", width=6))
+    assert "B bag-of-words: no head is above chance" in said
+    assert "it is a habit (e, all words evenly)" in said
+
+
 def test_every_score_is_drawn_on_one_scale(article: HeadScores) -> None:
     """Of all cells, the one with a score of 1 alone is as dark as the scale's end."""
     svg = picture(article, "scores")
     assert article.scores.every_key.score[0, 2, 1] > 0.995
     assert svg.decode().count(f"fill: {palette.RAMP[-1]}") == 2
-    said = "Scores by attention weight, among words. Special tokens are removed, and rows renormalised."
-    assert said in _said(svg)
+    said = _said(svg)
+    assert "Scores by attention weight, among words. Special tokens are removed, and rows" in said
 
 
-def test_layers_name_the_best_head_of_each_pattern_with_its_interval(ranking: HeadScores) -> None:
-    svg, table = picture(ranking, "layers", width=6), ranking.table
+def test_layers_name_the_best_head_of_each_pattern(ranking: HeadScores) -> None:
+    svg = picture(ranking, "layers", width=6)
+    table = ranking.table
     best = [
         ranking.grid[np.nanargmax(table.score[..., p])].name
         for p, n in enumerate(NAMES)
         if n != "predictive"
     ]
     assert [text for text in texts(svg) if re.fullmatch(r"\d+-\d+", text)] == best
+
+
+def test_layers_have_the_intervals_of_the_best_heads(ranking: HeadScores) -> None:
+    svg = picture(ranking, "layers", width=6)
+    table = ranking.table
     assert "Upright: 95 % intervals of the best heads over pairs." in _said(svg)
     p = NAMES.index("next-word")
     low, high = (np.broadcast_to(bound, table.score.shape)[..., p] for bound in table.interval)
@@ -213,10 +229,9 @@ def test_layers_name_the_best_head_of_each_pattern_with_its_interval(ranking: He
         )
         if x1 == x2
     ]
+    above_chance = 1 - table.chance[..., p].ravel()[0]
     for layer, scores in enumerate(table.above_chance[..., p]):
-        height = (
-            72 * 0.85 * (high - low)[layer, scores.argmax()] / (1 - table.chance[..., p].ravel()[0])
-        )
+        height = 72 * 0.85 * (high - low)[layer, scores.argmax()] / above_chance
         assert any(abs(height - each) < 0.3 for each in upright), (height, upright)
 
 
@@ -231,10 +246,13 @@ def test_every_head_token_and_weight_is_drawn(article: HeadScores, lines: bool) 
     assert {"1-8", "0-2"} <= {*found}
     assert (found["query"], found["key"]) == (1, 2)
     weights = attention.weights[[1, 0], [8, 2]]
-    full, drawn = int((weights > 0.995).sum()), int((weights >= 0.01).sum())
+    full = int((weights > 0.995).sum())
     assert full > 10
-    color, count = (palette.RAMP[6], drawn) if lines else (palette.RAMP[-1], full + 1)
-    assert svg.decode().count(f"{'stroke' if lines else 'fill'}: {color}") == count
+    if lines:
+        count = int((weights >= 0.01).sum())
+        assert svg.decode().count(f"stroke: {palette.RAMP[6]}") == count
+    else:
+        assert svg.decode().count(f"fill: {palette.RAMP[-1]}") == full + 1
     if lines:  # the weaker a weight, the paler its line
         opacities = [
             float(opacity) for opacity in re.findall(r"stroke-opacity: ([\d.]+)", svg.decode())
@@ -244,23 +262,19 @@ def test_every_head_token_and_weight_is_drawn(article: HeadScores, lines: bool) 
 
 
 def test_words_are_drawn_where_words_are_scored_and_padding_is_not() -> None:
-    """Of a word in two pieces: to it goes what goes to both, and from it the mean of what they give."""
+    """To a word in two pieces goes what goes to both, and from it the mean of what they give."""
     result, attention = random_weights(1, 2, 5)
     tokens = ("[CLS]", "straw", "##berries", "[SEP]", "[PAD]")
     merged = replace(
         attention, tokens=tokens, unit=(0, 1, 1, 2, 3), sentence=(*attention.sentence[:4], -2)
     )
-    units, signature = (
-        ("[CLS]", "strawberries", "[SEP]", "[PAD]"),
-        replace(result.signature, unit="word"),
-    )
+    units = ("[CLS]", "strawberries", "[SEP]", "[PAD]")
+    signature = replace(result.signature, unit="word")
     words = replace(result, units=units, attention=merged, signature=signature)
     found = Counter(texts(picture(words, "head", heads=[(0, 1)])))
     assert found["strawberries"] == 2 and not {"straw", "##berries", "[PAD]"} & set(found)
-    weights, parts = merged.weights[0, 1], ([0], [1, 2], [3], [4])
-    expected = [
-        [sum(sum(weights[i, j] for j in k) for i in q) / len(q) for k in parts] for q in parts
-    ]
+    to_words = np.add.reduceat(merged.weights[0, 1], (0, 1, 3, 4), axis=1)
+    expected = np.add.reduceat(to_words, (0, 1, 3, 4), axis=0) / [[1], [2], [1], [1]]
     np.testing.assert_allclose(merged.in_words(units).weights[0, 1], expected, rtol=1e-6)
 
 
@@ -285,7 +299,7 @@ def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
         )
 
 
-def test_letters_that_no_font_has_are_named_and_the_picture_is_made() -> None:
+def test_letters_that_no_font_has_are_named() -> None:
     result, attention = random_weights(1, 2, 4)
     runes = replace(
         result, attention=replace(attention, tokens=("[CLS]", "\U0001faa9", "\u16a0", "[SEP]"))
@@ -306,8 +320,9 @@ def test_long_inputs_name_fewer_tokens_and_say_so(lines: bool) -> None:
 
 def test_all_heads_stand_in_rows_of_layers_or_have_no_room() -> None:
     figure = draw_weights(random_weights(3, 4, 6)[0], 6.5, "all")
-    names, grid = [ax.get_title() for ax in figure.axes], figure.axes[0].get_gridspec()
-    assert names[:12] == [f"{layer}-{head}" for layer in range(3) for head in range(4)]
+    names = [ax.get_title() for ax in figure.axes]
+    grid = figure.axes[0].get_gridspec()
+    assert names[:12] == [f"{layer}-{head}" for layer, head in np.ndindex(3, 4)]
     assert grid is not None and 4 % grid.ncols == 0
     large, _ = random_weights(24, 16, 6)
     for lines in (False, True):
@@ -319,8 +334,9 @@ def test_all_heads_stand_in_rows_of_layers_or_have_no_room() -> None:
 
 
 @BOTH
-def test_of_cross_attention_rows_are_the_targets_tokens_and_links_are_gold(lines: bool) -> None:
-    source, target = ("le", "chat", "noir", "</s>"), ("the", "cat")
+def test_rows_of_cross_attention_are_the_target_and_links_gold(lines: bool) -> None:
+    source = ("le", "chat", "noir", "</s>")
+    target = ("the", "cat")
     even = np.full((1, 2, 2, 4), 0.25, np.float32)
     fields = {"cross_attention": even, "encoder_tokens": source, "decoder_tokens": ("<pad>", "the")}
     saved = weights_of({**fields, "predicted_tokens": target}, "cross")
@@ -338,10 +354,19 @@ def test_of_cross_attention_rows_are_the_targets_tokens_and_links_are_gold(lines
 
 
 def _ablation(*effects: Effect) -> Ablation:
-    return Ablation(effects, Grid((24, 16)), "zero", 3, "label, 0.25 above chance", 5, 6, SIGNATURE)
+    return Ablation(
+        effects=effects,
+        grid=Grid((24, 16)),
+        replace="zero",
+        draws=3,
+        chosen_by="label, 0.25 above chance",
+        choosing_pairs=5,
+        measured_pairs=6,
+        signature=SIGNATURE,
+    )
 
 
-def test_an_ablation_has_by_quantity_a_tick_for_each_control_and_intervals_by_students_t() -> None:
+def test_ablation_has_a_tick_for_each_control_and_intervals() -> None:
     effect = effect_of(2.0, (1.0, 1.5, 1.25), "next-word")
     nothing = replace(effect_of(2.0, ()), set=HeadSet("y", ()))
     accuracy = replace(
@@ -352,7 +377,8 @@ def test_an_ablation_has_by_quantity_a_tick_for_each_control_and_intervals_by_st
             effect, nothing, *(replace(each, quantity=accuracy) for each in (effect, nothing))
         )
     )
-    found, shapes = texts(svg), [element.attrib for element in ET.fromstring(svg).iter()]
+    found = texts(svg)
+    shapes = [element.attrib for element in ET.fromstring(svg).iter()]
     assert (
         sum(text.startswith(("masked-lm: effect", "next-sentence: effect")) for text in found) == 2
     )
@@ -384,10 +410,24 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
         )
     )
     classified, _ = random_weights(24, 16, 8)
-    habits, places = doing(24, 16, 22), np.random.default_rng(0).random((384, 2))
+    habits = doing(24, 16, 22)
+    places = np.random.default_rng(0).random((384, 2))
     distances = ((places[:, None] - places) ** 2).sum(-1)
-    matched, unknown = np.moveaxis(np.indices((24, 16)), 0, -1), np.full((24, 16), np.nan)
-    error, of_both = np.full(habits.table.score.shape, 0.01), (habits.labels, habits.labels)
+    comparison = Comparison(
+        model_labels=(habits.labels, habits.labels),
+        se=np.full(habits.table.score.shape, 0.01),
+        matched=np.moveaxis(np.indices((24, 16)), 0, -1),
+        divergence=np.full((24, 16), np.nan),
+        match="place",
+        signatures=(SIGNATURE, SIGNATURE),
+    )
+    similarity = Similarity(
+        divergence=distances,
+        se=0 * distances,
+        labels=habits.labels,
+        queries=9,
+        signature=SIGNATURE,
+    )
     single = [
         replace(effect_of(2.0, (1.0, 1.5)), set=HeadSet(h.name, (h,)))
         for h in (Head(0, 2), Head(11, 11))
@@ -399,8 +439,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
             *(effect_of(2.0, (1.0, 1.5), name) for name in (*NAMES, "four heads of mine"))
         ),
         "heads": _ablation(*single),
-        "similarity": Similarity(distances, 0 * distances, habits.labels, 9, SIGNATURE),
-        "comparison": Comparison(of_both, error, matched, unknown, "place", (SIGNATURE, SIGNATURE)),
+        "similarity": similarity,
+        "comparison": comparison,
         "syntax": attnscan.syntax(planted_file(directory), model=flat),
     }
 
@@ -447,7 +487,9 @@ def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     picture(results[result], kind, "svg", width, **how)
     (figure,) = figures
-    drawn, canvas, draw = dict[Text, None](), FigureCanvasAgg(figure), Text.draw
+    drawn: dict[Text, None] = {}
+    canvas = FigureCanvasAgg(figure)
+    draw = Text.draw
 
     def seen(text: Text, *args: Any) -> None:
         if text.get_text().strip() and text.get_visible():
@@ -459,7 +501,8 @@ def test_no_text_is_clipped_or_covered_and_no_legend_lies_on_data(
     texts = [
         (text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in drawn
     ]  # pixels, 100 an inch
-    right, top = figure.bbox.width, figure.bbox.height
+    right = figure.bbox.width
+    top = figure.bbox.height
     assert right == pytest.approx(figure.dpi * width, abs=0.5) and len(texts) > 5
     outside = [
         text

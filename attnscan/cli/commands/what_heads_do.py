@@ -53,7 +53,11 @@ def classify(
 
     above = input_lines(params) if is_listed else []  # else its tokens are shown
     best = [results[0].grid[number].name for number in _ranked(results[0])[:1]]
-    command = "show" if params["weights"] else "head"
+    command = "head"
+    if params["weights"]:
+        command = "show"
+    elif len(params["pattern"] or ()) == 1 and is_own(params["pattern"][0]):
+        command = "explain"  # which takes a pattern of one's own
     output.write(
         lambda: join_kinds(list(map(frame, results))),
         view,

@@ -31,7 +31,7 @@ from attnscan.views.behaviour import (
     why_unsure,
 )
 from attnscan.views.page.arrays import WEIGHT_STEPS, pack, pack_masks, pack_thumbnails
-from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on, words
+from attnscan.views.palette import COLORS, HEAD_COLORS, RESTS, letter, readable_on, words
 
 _LEAST_SHARE = 0.01  # of a word's attention; classes with less are not listed
 _MOST_HEADS = 600
@@ -118,6 +118,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
         "drawn": resampled_from(result.labels),
         "whyUnsure": why_unsure(result.labels),
         "held": [] if result.held is None else [held_statement(result, head) for head in grid],
+        "restsMark": RESTS,
         "card": _card_command(signature),
         "tokens": [],
     }

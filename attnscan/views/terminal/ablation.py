@@ -1,10 +1,11 @@
 """The screen of `ablate`: what heads are worth, quantity by quantity."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.ablation import SIGNIFICANCE, Ablation, Effect, Quantity
@@ -14,6 +15,7 @@ from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (
     Column,
     color_of,
+    has_bars,
     model_line,
     named,
     number,
@@ -35,31 +37,49 @@ _DROP = {
 _WIDE = 100  # on a narrower screen, columns are one space apart
 _SHOWN_SINGLE = 20
 _CONCLUDED = 7  # sets: of more, the table alone tells
+_COLUMNS = [
+    Column("switched off"),
+    *(Column(name, ">", drop) for name, drop in _DROP.items()),
+    Column("", "bar"),
+]
 
 
 def ablation_view(ablation: Ablation, width: int) -> RenderableType:
     """A table for each quantity: every set of heads, or of single heads those that matter most."""
     signature = ablation.signature
     blocks: list[RenderableType] = [model_line(signature, f"  {signature.counts}")]
+    apart = 2 if width >= _WIDE else 1
+    with_bars = False
     for quantity, effects in ablation.by_quantity.items():
         shown = len(effects)
         if ablation.alone:
             effects = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss))
             shown = _SHOWN_SINGLE
-        blocks += ["", *_quantity(quantity, effects, shown, width)]
+        rows = _rows(effects)[:shown]
+        with_bars = with_bars or has_bars(_COLUMNS, rows, width, apart=apart)
+        table = table_of(_COLUMNS, rows, width, apart=apart)
+        blocks += ["", *_quantity(quantity, effects, table, width)]
     blocks.append("")
-    for note in _notes(ablation):
+    for note in _notes(ablation, with_bars=with_bars):
         blocks += wrapped(note, width)
     return Group(*blocks)
 
 
-def _quantity(
-    quantity: Quantity, effects: list[Effect], count: int, width: int
-) -> Iterator[RenderableType]:
-    """A row for each of so many effects.
+def _rows(effects: Sequence[Effect]) -> list[list[Any]]:
+    """A row for each effect, with a bar where its rank says that it costs more."""
+    most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
+    digits = 3 if most >= 0.1 else 5
+    rows = []
+    for effect in effects:
+        bar = abs(effect.loss) / most if effect.leads and most else 0.0
+        rows.append([*_cells(effect, digits), (bar, color_of(effect.set.name))])
+    return rows
 
-    It has a bar where its rank says that it costs more and there is room.
-    """
+
+def _quantity(
+    quantity: Quantity, effects: Sequence[Effect], table: Table, width: int
+) -> Iterator[RenderableType]:
+    """What a quantity is without heads, the table of effects, and what follows of few of them."""
     intact = number(effects[0].intact, 3) or "–"
     n = effects[0].n
     yield Text.assemble(
@@ -71,20 +91,9 @@ def _quantity(
             missing = ": no pair has a class in a column 'label' or 'gold_label'"
         yield Text(f"nothing to measure it by{missing}", style="dim")
         return
-    most = np.nanmax([0.0, *(abs(effect.loss) for effect in effects)])
-    digits = 3 if most >= 0.1 else 5
-    rows = []
-    for effect in effects[:count]:
-        bar = abs(effect.loss) / most if effect.leads and most else 0.0
-        rows.append([*_cells(effect, digits), (bar, color_of(effect.set.name))])
-    columns = [
-        Column("switched off"),
-        *(Column(name, ">", drop) for name, drop in _DROP.items()),
-        Column("", "bar"),
-    ]
-    yield table_of(columns, rows, width, apart=2 if width >= _WIDE else 1)
-    if count < len(effects):
-        others = counted(len(effects) - count, "other head")
+    yield table
+    if table.row_count < len(effects):
+        others = counted(len(effects) - table.row_count, "other head")
         yield Text(f"and {others}; --csv lists all", style="dim")
     for effect in effects if len(effects) <= _CONCLUDED else ():
         if effect.conclusion:
@@ -105,21 +114,23 @@ def _cells(effect: Effect, digits: int) -> list[RenderableType]:
     return [*cells, difference, number(effect.se, digits), rank, p]
 
 
-def _notes(ablation: Ablation) -> Iterator[str]:
-    """What the columns are, and by which pairs."""
+def _notes(ablation: Ablation, *, with_bars: bool) -> Iterator[str]:
+    """What the columns are, bars if the screen has room for them, and by which pairs."""
     compared = [effect.set for effect in ablation.effects if effect.set.controls]
     controls = f"{ablation.draws} distinct sets drawn at random"
     if all(len(heads.controls) == heads.possible for heads in compared):
         controls = "all possible sets"
     replacement = "its mean" if ablation.replace == "mean" else ablation.replace
+    bars = ""
+    if with_bars:
+        bars = f" No bar: p above {SIGNIFICANCE:g}, and another set costs as much."
     falls = any(quantity.larger_is_better for quantity in ablation.by_quantity)
     yield (
         f"without: with these heads switched off (their output at {replacement}). others: with as "
         f"many other heads of the same layers, the mean of {controls}; spread: their standard "
         "deviation. effect: the difference, ± its standard error over pairs and controls."
         f"{' Of accuracy, less is a loss.' if falls else ''} rank: 1 if no other set costs as "
-        f"much; p = rank / (controls + 1). No bar: p above {SIGNIFICANCE:g}, and another set costs "
-        "as much."
+        f"much; p = rank / (controls + 1).{bars}"
     )
     shared = ""
     if any(heads.overlap > 0 for heads in compared):

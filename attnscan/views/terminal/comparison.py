@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -12,16 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
-from attnscan.results.grid import Heads
+from attnscan.results.grid import Head, Heads
 from attnscan.results.lazy import pd
 from attnscan.results.scores import Labels
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import kinds_of
-from attnscan.views.palette import letter
+from attnscan.views.palette import RESTS, mark
 from attnscan.views.terminal.parts import (
     Column,
     color_of,
     flowed,
+    marked,
     model_line,
     named,
     table_of,
@@ -29,7 +31,10 @@ from attnscan.views.terminal.parts import (
 )
 
 _CLOSEST = 10
-_UNSURE = "?: the label changed in more than 5 % of bootstrap resamples."
+_MARKS = (
+    f"Letters are those of attnscan heads; {RESTS}: rests. ?: the label changed in more than 5 % "
+    "of bootstrap resamples."
+)
 
 
 def comparison_view(
@@ -58,7 +63,7 @@ def comparison_view(
         f"differences, B minus A, of {comparison.least:g} or more that are beyond chance among "
         "those of all heads and patterns, by t-tests that are paired and clustered by pair, at a "
         f"false discovery rate of {100 * FALSE_DISCOVERIES:g} %. rises, falls: the greatest of "
-        f"these. {_UNSURE}"
+        f"these. {_MARKS}"
     )
     blocks += ["", *wrapped(note, width)]
     if {"identical", "cross-sentence"} & set(patterns):
@@ -164,14 +169,34 @@ def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
         sure = f", {sum(not unsure[head.place] for head in moved)} of them without a ?"
     heads_in_all = counted(len(comparison.grid), "head")
     yield Text(f"{len(moved)} of {heads_in_all} changed their label{sure}", style="bold")
-    for (before, after), heads in comparison.changed.items():
-        title = Text(letter(before), color_of(before)).append(" → ", "dim")
-        title.append(letter(after), color_of(after))
+    for before, after, heads in _changed_marks(comparison):
+        title = before.copy().append(" → ", "dim").append_text(after)
         blank = Text(" " * title.cell_len)
         entries = [Text(head.name + "?" * bool(unsure[head.place])) for head in heads]
         for i, line in enumerate(flowed(entries, width - 9)):
             beginning = Text("  ").append_text(blank if i else title)
             yield beginning.append("  ").append_text(line)
+
+
+def _changed_marks(comparison: Comparison) -> list[tuple[Text, Text, list[Head]]]:
+    """The marks of heads with another label than before, in both models; most heads first."""
+    a, b = comparison.model_labels
+    heads_by_marks = defaultdict(list)
+    marks_by_text = {}
+    for head in sorted(chain.from_iterable(comparison.changed.values())):
+        before = _mark_at(a, head.place)
+        after = _mark_at(b, tuple(comparison.matched[head.place]))
+        heads_by_marks[before.plain, after.plain].append(head)
+        marks_by_text[before.plain, after.plain] = (before, after)
+    groups = [(*marks_by_text[texts], heads) for texts, heads in heads_by_marks.items()]
+    return sorted(groups, key=lambda group: -len(group[2]))
+
+
+def _mark_at(labels: Labels, place: tuple[int, int]) -> Text:
+    """A head's mark without doubt; grey if it rests."""
+    name = str(labels.among_words[place])
+    rests = bool(labels.rests[place])
+    return Text(mark(name, rests=rests), style="dim" if rests else color_of(name))
 
 
 def similarity_view(
@@ -200,20 +225,18 @@ def similarity_view(
         rows.append([names[a], names[b], similarity.divergence[a, b], similarity.se[a, b]])
     note = (
         "divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in "
-        f"common), over {counted(similarity.queries, 'query', 'queries')}. {_UNSURE}"
+        f"common), over {counted(similarity.queries, 'query', 'queries')}. {_MARKS}"
     )
     blocks += [table_of(columns, rows, 80), "", *wrapped(note, width)]
     return Group(*blocks)
 
 
 def _names(similarity: Similarity) -> list[Text]:
-    """Every head's name, with its label's letter."""
-    labels = similarity.labels
+    """Every head's name, with its mark."""
     names = []
     for head in similarity.grid:
-        label = str(labels.label[head.place])
-        doubt = "?" if labels.unsure[head.place] else ""
-        names.append(Text(f"{head.name} ").append(letter(label) + doubt, style=color_of(label)))
+        mark_of_head = marked(similarity.labels, head, with_name=False)
+        names.append(Text(f"{head.name} ").append_text(mark_of_head))
     return names
 
 

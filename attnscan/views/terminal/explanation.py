@@ -16,7 +16,15 @@ from attnscan.results.lazy import pd
 from attnscan.text import counted, plain
 from attnscan.views.behaviour import NOT_MEASURED
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import Column, model_line, named, number, table_of, wrapped
+from attnscan.views.terminal.parts import (
+    Column,
+    marked,
+    model_line,
+    named,
+    number,
+    table_of,
+    wrapped,
+)
 
 _SHOWN_KEYS = 12
 _SHOWN_NEURONS = 4
@@ -25,8 +33,8 @@ _SIGNS = (
     "give more, or less."
 )
 _MANY = (
-    "(In brackets): the nearest pattern, without a label. neurons, stable, signs: in the own "
-    f"basis. {_SIGNS}"
+    "(In brackets): the nearest pattern, which the head does not follow. neurons, stable, signs: "
+    f"in the own basis. {_SIGNS}"
 )
 _SHUFFLED = (
     f"Positions: the mean of {SHUFFLES} shuffles of words; special tokens keep theirs. ±: one "
@@ -69,10 +77,9 @@ def _one(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     """
     (head,) = explanations.heads
     row = explanations[head]
-    label = named(row["label"], unsure=bool(explanations.labels.unsure[head.place]))
-    yield Text.assemble(
-        (f"{head.name}  ", "bold"), label, ("   explained: ", "dim"), named(row["pattern"])
-    )
+    does = marked(explanations.labels, head)
+    explained = named(row["pattern"])
+    yield Text.assemble((f"{head.name}  ", "bold"), does, ("   explained: ", "dim"), explained)
     yield _neurons(row, width)
     yield from wrapped(
         f"Queries and keys that are rotated together give the same weights. {_SIGNS}", width
@@ -117,15 +124,15 @@ def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     rows = []
     for head in explanations.heads:
         row = explanations[head]
-        mark = named(row["pattern"], unsure=bool(explanations.labels.unsure[head.place]))
-        if row["label"] != row["pattern"]:
-            mark = Text(f"({plain(row['pattern'])})", style="dim")
+        pattern = Text(f"({plain(row['pattern'])})", style="dim")
+        if explanations.labels.among_words[head.place] == row["pattern"]:
+            pattern = marked(explanations.labels, head)
         shuffled, *segments = (number(row[name]) for name in CAUSES)
         se = row[f"{SHUFFLED}_se"]
         if not np.isnan(se):
             shuffled += f"±{se:.2f}".replace("±0", "±")
         neurons = (_beside(row, name) for name in NEURONS)
-        rows.append([head.name, mark, number(row["score"]), *neurons, shuffled, *segments])
+        rows.append([head.name, pattern, number(row["score"]), *neurons, shuffled, *segments])
     drops = {
         "score": 0,
         "neurons": 1,

@@ -12,8 +12,8 @@ from attnscan.results.grid import Head
 from attnscan.results.heads import HeadWeights
 from attnscan.results.predictions import Dependencies
 from attnscan.text import counted, plain
-from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import flowed, model_line, named, number
+from attnscan.views.palette import COLORS, RESTS, words
+from attnscan.views.terminal.parts import flowed, marked, model_line, named, number, wrapped
 
 _LABEL = 12  # columns of a token's text, at most
 _BEST = 20  # columns beside a row, for its strongest key
@@ -69,13 +69,9 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
         return
     labels = shown.result.labels
     head = heads[0]
-    label = str(labels.label[head.place])
-    among_words = str(labels.among_words[head.place])
-    title = Text.assemble(
-        (f"{head.name}  ", "bold"), named(label, unsure=bool(labels.unsure[head.place]))
-    )
-    if label != among_words:
-        title.append("   among words: ", "dim").append_text(named(among_words))
+    title = Text.assemble((f"{head.name}  ", "bold"), marked(labels, head))
+    if labels.rests[head.place]:
+        title.append(f"   {RESTS} rests on {words(str(labels.label[head.place]))}", "dim")
     yield title
     scores = zip(labels.scores.patterns, labels.table.score[head.place], strict=True)
     entries = [
@@ -179,7 +175,33 @@ def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     unit = "nats" if result.help.measure == "cpmi" else "distance"
     title = f"How much each other word helps to predict the word of the row, in {unit}"
     blocks: list[RenderableType] = [model_line(result.signature), "", Text(title, style="bold")]
-    return Group(*blocks, *lines, Text(result.help.description, style="dim"))
+    legend = " ".join(_dependencies_legend(result, shaded=shaded))
+    blocks += [*lines, *wrapped(legend, width), *wrapped(result.help.description, width)]
+    return Group(*blocks)
+
+
+def _dependencies_legend(result: Dependencies, *, shaded: bool) -> Iterator[str]:
+    """What numbers, shades and names on the screen of `predictive` mean."""
+    if result.help.measure == "cpmi":
+        yield (
+            "nats: how much likelier the masked-LM head finds the word if the other one is not "
+            "hidden, too."
+        )
+    else:
+        yield (
+            "distance: how far the word's vector in the last layer moves when the other word is "
+            "hidden, too, corrected for how far all words move it, and it moves them."
+        )
+    if shaded:
+        quarter, half, three_quarters, whole = _SHADES[1:]
+        yield (
+            f"Shades, beside the row's best helper: {quarter} up to a quarter, {half} half, "
+            f"{three_quarters} three quarters, {whole} more; · helps next to nothing."
+        )
+    place = result.help.places[0]
+    unit = "word" if result.signature.unit == "word" else "token"
+    name = f"{plain(result.units[place]).strip()}#{place}"
+    yield f"{name}: {unit} {place} of the input, counted from 0."
 
 
 def _shades(result: Dependencies, query: int, keys: Sequence[int]) -> Text:

@@ -28,11 +28,12 @@ from attnscan.views.behaviour import (
     summary,
     why_unscored,
 )
-from attnscan.views.palette import letter, words
+from attnscan.views.palette import RESTS, letter, why_even_is_not, words
 from attnscan.views.terminal.parts import (
     Column,
     color_of,
     flowed,
+    marked,
     model_line,
     named,
     number,
@@ -60,7 +61,9 @@ _CLASSES = (
     "Shares are of a word's attention, on average over words. Every key is of one class, the first "
     "that fits: next and previous are neighbours, next-2-3 the words two and three places ahead, "
     "later and earlier the words beyond eight places, elsewhere the rest of {}. Shares of words "
-    "sum to 1{}; start, middle and end are shares of all attention on special tokens."
+    "sum to 1{}; start, middle and end are shares of all attention on special tokens. The scores "
+    "next-word and previous-word of attnscan heads are of the words that have such a neighbour, "
+    "whatever else it is, and so are larger than next and previous here."
 )
 
 
@@ -118,7 +121,7 @@ def _legend(result: HeadScores) -> Iterator[str]:
     yield "layers down, heads across"
     yield "- no distinct habit" if labels.habits else "- none"
     if labels.rests.any():
-        yield "grey: rests"
+        yield f"{RESTS}, grey: rests"
     if labels.unsure.any():
         yield "? not sure"
     if result.changed.any():
@@ -131,7 +134,10 @@ def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
     """A line a kind, by groups; where there are more than lines, the rarest share the last ones."""
     kinds = kinds_of(labels)
     common, shared = _share_last_lines(kinds, width, lines)
-    names = [f"{letter(kind.name)} {_SHORT.get(kind.name, words(kind.name))}" for _, kind in common]
+    names = []
+    for group, kind in common:
+        kind_mark = RESTS if group == "rest" else letter(kind.name)
+        names.append(f"{kind_mark} {_SHORT.get(kind.name, words(kind.name))}")
     before = _GROUP + max(map(len, names), default=0)  # the numbers
     room = min(_STRONGEST, max(width - before - _NUMBERS, 1))
     if common:
@@ -194,25 +200,30 @@ def _map(result: HeadScores, width: int) -> Iterator[Text]:
     """
     labels = result.labels
     heads = labels.grid.shape[1]
-    cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
+    longest = 4 if (labels.rests & (labels.unsure | result.changed)).any() else 3
+    cell = next((size for size in (longest, 3, 2) if _RULER + size * heads <= width), 1)
     ruler = f" 0 to {heads - 1}"
     if cell > 1:
-        step = 1 if cell == 3 else 5
+        step = 1 if cell >= 3 else 5
         marks = (f"{head:>2}" if head % step == 0 else "" for head in range(heads))
         ruler = "".join(mark.ljust(cell) for mark in marks).rstrip()
     yield Text(" " * (_RULER - 1) + ruler, style="dim")
     for layer in labels.grid.numbers:
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
         for head in labels.grid.layer_of(Head(layer, 0)):
-            kind = str(labels.among_words[head.place])
-            doubt = "≠" if result.changed[head.place] else ""
-            if labels.unsure[head.place]:
-                doubt = "?"
-            text = (doubt or letter(kind)) if cell == 1 else letter(kind) + doubt
-            is_grey = labels.rests[head.place] or not kind
-            line.append(text.ljust(cell), style="dim" if is_grey else color_of(kind))
+            is_changed = bool(result.changed[head.place])
+            mark = marked(labels, head, with_name=False, changed=is_changed)
+            line.append_text(_in_cell(mark, cell))
         line.rstrip()
         yield line
+
+
+def _in_cell(mark: Text, cell: int) -> Text:
+    """A mark in a cell of the map; where it has no room, without `'`, and then `?` alone."""
+    text = mark.plain
+    if len(text) > cell:
+        text = text.removesuffix(RESTS)[-cell:]
+    return Text(text.ljust(cell), style=mark.style)
 
 
 def best_heads_view(
@@ -226,6 +237,7 @@ def best_heads_view(
         blocks += ["", named(pattern), *wrapped(why_unscored(result, pattern), width)]
         if len(result.order(pattern)):
             blocks += wrapped(none_does(result, pattern, threshold), width)
+            blocks += wrapped(why_even_is_not(pattern), width)
             blocks.append(_best_heads(result, pattern, top, width))
     blocks += ["", *wrapped(_WORTH, width)] if ranked else []
     if ranked > top:
@@ -305,6 +317,8 @@ def all_heads_view(
         legend += [f"{column.title}: {column.about}" for column in _on_screen(MEAN_COLUMNS)]
         if result.labels.unsure.any():
             legend.append("? not sure")
+        if result.labels.rests.any():
+            legend.append(f"{RESTS} rests")
         blocks += ["", *flowed((Text(entry, style="dim") for entry in legend), width)]
     if top is not None and top < len(order):
         note = f"{top} of {counted(len(order), 'head')}; --top {len(order)} for all."
@@ -319,9 +333,9 @@ def _heads_table(
     labels = result.labels
     columns = [
         Column("head"),
-        Column("label", drop=1),
-        Column("among words", drop=3),
+        Column("among words", drop=1),
         *_number_columns(HEAD_COLUMNS),
+        Column("label", drop=3),
         *(Column(letter(pattern), ">.2f") for pattern in patterns),
         *_number_columns(MEAN_COLUMNS),
     ]
@@ -330,13 +344,10 @@ def _heads_table(
     places = [result.scores.place_of(pattern) for pattern in patterns]
     rows: list[list[Any]] = []
     for head in heads:
-        label = _plain_label(labels.label[head.place])
-        if labels.unsure[head.place]:
-            label.append("?")
-        among_words = _plain_label(labels.among_words[head.place])
         scores = result.table.score[head.place][places]
-        row = [head.name, label, among_words]
+        row = [head.name, marked(labels, head)]
         row += [values[head.place] for values in before]
+        row.append(str(labels.label[head.place]))
         row += [*scores, *(values[head.place] for values in behind)]
         rows.append(row)
     return table_of(columns, rows, width, apart=1, header="bold")
@@ -352,11 +363,6 @@ def _number_columns(columns: Sequence[TableColumn]) -> list[Column]:
     return [
         Column(column.title, f">.{column.decimals}f", column.drop) for column in _on_screen(columns)
     ]
-
-
-def _plain_label(name: str) -> Text:
-    """A label's letter and name; nothing after the mark of a head without one."""
-    return Text(f"{letter(name)} {plain(name)}", style=color_of(name))
 
 
 def _tokens(result: HeadScores, width: int) -> Iterator[Text]:

@@ -15,8 +15,11 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.grid import Head
+from attnscan.results.scores import Labels
 from attnscan.results.signature import AttentionView, Signature
 from attnscan.text import plain
+from attnscan.views.behaviour import mark_of
 from attnscan.views.palette import COLORS, letter
 
 _SHORTEST_BAR = 8  # columns of a bar of 1
@@ -114,16 +117,29 @@ def table_of(
         side: Any = "right" if column.form.startswith(">") else "left"
         table.add_column(column.title, justify=side, no_wrap=True, min_width=cell_len(column.title))
     texts = [cells.texts for cells in fitting]
-    last = columns[-1]
-    room = min(_LONGEST_BAR, width - _table_width(fitting, apart) - 2)
-    if last.form == "bar" and room >= max(_SHORTEST_BAR, len(last.title)):
+    room = _bar_room(columns[-1], fitting, width, apart)
+    if room:
         gap = " " * (2 - apart)
-        table.add_column(gap + last.title, no_wrap=True)
+        table.add_column(gap + columns[-1].title, no_wrap=True)
         bars = [row[-1] for row in rows]
         texts.append([Text(gap + "█" * round(room * share), color) for share, color in bars])
     for row in zip(*texts, strict=True):
         table.add_row(*row)
     return table
+
+
+def has_bars(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int, *, apart: int = 2
+) -> bool:
+    """Whether a table of these rows has room for bars."""
+    return _bar_room(columns[-1], _fitting(columns, rows, width, apart), width, apart) > 0
+
+
+def _bar_room(last: Column, fitting: Sequence[_Cells], width: int, apart: int) -> int:
+    """The columns of a bar of 1 behind those that fit; 0 where there is no room, or are no bars."""
+    room = min(_LONGEST_BAR, width - _table_width(fitting, apart) - 2)
+    is_drawn = last.form == "bar" and room >= max(_SHORTEST_BAR, len(last.title))
+    return room if is_drawn else 0
 
 
 def _fitting(
@@ -179,11 +195,19 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
     return (Text(line, style=style) for line in textwrap.wrap(text, width))
 
 
-def named(pattern: str, *, unsure: bool = False) -> Text:
-    """A label's letter and name, in its colour; one that is not sure has a question mark."""
-    name = plain(pattern) or "none"
-    doubt = "?" if unsure else ""
-    return Text(f"{letter(pattern)} {name}{doubt}", style=color_of(pattern))
+def named(pattern: str) -> Text:
+    """The letter and name of a pattern or habit, in its colour."""
+    return Text(f"{letter(pattern)} {plain(pattern) or 'none'}", style=color_of(pattern))
+
+
+def marked(labels: Labels, head: Head, *, with_name: bool = True, changed: bool = False) -> Text:
+    """A head's mark and the name of what it does among words, in its colour; grey if it rests."""
+    name = str(labels.among_words[head.place])
+    text = mark_of(labels, head, changed=changed)
+    if with_name:
+        text += f" {plain(name) or 'none'}"
+    is_grey = labels.rests[head.place] or not name
+    return Text(text, style="dim" if is_grey else color_of(name))
 
 
 def color_of(pattern: str) -> str:

@@ -3,6 +3,7 @@
 import textwrap
 
 from attnscan.scoring.patterns import SHIPPED, Pattern
+from attnscan.views.palette import why_even_is_not
 
 _NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
 
@@ -13,11 +14,12 @@ def patterns_text() -> str:
         'The patterns of Jesse Vig, "Deconstructing BERT" (2018/19), and those of causal\n'
         "models, on a toy pair. Rows are queries, columns are keys; a dot is 0."
     )
-    blocks = [
-        f"{pattern.letter} {pattern.id}: {pattern.counts}\n{pattern.drawing or _NOT_DRAWN}"
-        for pattern in SHIPPED
-    ]
-    return "\n\n".join([title, *blocks]) + "\n"
+    blocks = [title]
+    for pattern in SHIPPED:
+        lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}"]
+        lines += textwrap.wrap(why_even_is_not(pattern.id), 80)
+        blocks.append("\n".join([*lines, pattern.drawing or _NOT_DRAWN]))
+    return "\n\n".join(blocks) + "\n"
 
 
 def pattern_text(pattern: Pattern, width: int) -> str:
@@ -32,7 +34,8 @@ def pattern_text(pattern: Pattern, width: int) -> str:
         "chance": chance,
         "source": pattern.source,
     }
-    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
+    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}"]
+    lines += [*textwrap.wrap(why_even_is_not(pattern.id), width), ""]
     for name, text in facts.items():
         lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
     return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"

@@ -39,12 +39,12 @@ class TestArrays:
         assert elements.carried("carried") == elements.carried("weights") == order
         words = np.array(attention.sentence) >= 0
         for head in order:
-            weights, norms = attention.weights[head], attention.norms[head]
-            assert (
-                0 < np.abs(elements.numbers("weight", head) - weights).max() <= 0.5 / steps + 1e-5
-            )
-            for name, of_keys in (("carried", norms), ("carried-words", norms * words)):
-                true = _by_hand(weights, of_keys)
+            weights = attention.weights[head]
+            norms = attention.norms[head]
+            error = np.abs(elements.numbers("weight", head) - weights).max()
+            assert 0 < error <= 0.5 / steps + 1e-5
+            for name, key_norms in (("carried", norms), ("carried-words", norms * words)):
+                true = _by_hand(weights, key_norms)
                 assert np.abs(elements.numbers(name, head) - true).max() <= 0.5 / steps + 1e-5
         near = at_most(0.5 / steps + 0.5 / 65535)
         assert (
@@ -55,9 +55,7 @@ class TestArrays:
             in Elements(page(made_up(2, 3, 30, sharp=2)[0]).html).text["rounding"]
         )
 
-    def test_weights_among_words_are_exact_where_a_head_leaves_next_to_nothing_to_words(
-        self,
-    ) -> None:
+    def test_weights_among_words_are_exact_however_small(self) -> None:
         result, attention = made_up(1, 2, 12)
         parked = attention.weights * np.where(np.array(attention.sentence) >= 0, 1e-4, 1).astype(
             np.float32
@@ -130,7 +128,8 @@ class TestArrays:
         whole = len(page(result, PageOptions(size=float("inf"))).html)
         made = page(result, PageOptions(size=whole // 2))
         elements = Elements(made.html)
-        weights, neurons = elements.carried("weights"), elements.carried("neurons")
+        weights = elements.carried("weights")
+        neurons = elements.carried("neurons")
         order = [head.place for head in strongest_first(result)]
         assert len(made.html) <= whole // 2
         assert weights == order[: len(weights)] and neurons == order[: len(neurons)]
@@ -168,7 +167,8 @@ class TestArrays:
         signature = replace(result.signature, read_by=read_by)
         made = page(replace(result, attention=without_neurons(attention), signature=signature)).html
         elements = Elements(made)
-        facts, text = elements.facts, html.unescape(made)
+        facts = elements.facts
+        text = html.unescape(made)
         assert (facts["whyNot"]["carried"], facts["whyNot"]["neurons"]) == (carried, neurons)
         assert f"What heads carry is not on this page: {carried}." in text
         assert f"There is no neuron view: {neurons}." in text
@@ -208,10 +208,8 @@ class TestArrays:
 
     def test_a_passage_is_shown_with_its_shares_of_the_whole_input(self) -> None:
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
-        attention, passage = (
-            replace(attention, unit=tuple(range(30))),
-            Chosen(attention.grid, tuple(range(10, 25))),
-        )
+        attention = replace(attention, unit=tuple(range(30)))
+        passage = Chosen(attention.grid, tuple(range(10, 25)))
         part = replace(result, attention=attention.only(passage), related=((1, 12), (12, 14)))
         elements = Elements(page(part).html)
         assert elements.facts["tokens"] == list(attention.tokens[10:25]) and elements.facts[
@@ -220,7 +218,8 @@ class TestArrays:
         assert "tokens 10 to 24 of 30" in html.unescape(page(part).html)
         words = np.array(attention.sentence) >= 0
         for head in ((0, 0), (1, 2)):
-            weights, norms = attention.weights[head], attention.norms[head]
+            weights = attention.weights[head]
+            norms = attention.norms[head]
             expected = {
                 "weight": weights,
                 "weight-words": weights * words / (weights * words).sum(-1, keepdims=True),
@@ -251,14 +250,13 @@ class TestArrays:
 
 
 @pytest.mark.parametrize("by", ["weight", "carried"])
-def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(
-    small: tuple, by: By
-) -> None:
+def test_each_reading_has_its_own_cells_doubts_and_shares(small: tuple, by: By) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result.select_reading(by)).html).facts
-    for name, (of_by, special) in READINGS.items():
-        scores = result.select_reading(of_by, special)
-        labels, shares = scores.labels, scores.profile.strongest("0-0", 0.01)
+    for name, reading in READINGS.items():
+        scores = result.select_reading(*reading)
+        labels = scores.labels
+        shares = scores.profile.strongest("0-0", 0.01)
         columns, *rows = csv.reader(io.StringIO(render(scores.to_frame(), "csv").decode()))
         assert (
             facts["columns"] == [*columns, "output"]
@@ -282,7 +280,10 @@ def test_each_reading_has_the_cells_of_its_csv_and_its_doubts_chance_and_shares(
 
 
 def _by_hand(weights: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """What queries are given from each key: weight times norm, as a share of its row, which may be empty."""
+    """What queries are given from each key: weight times norm, as a share of its row.
+
+    A row may be empty.
+    """
     products = weights.astype(float) * norms
     whole = products.sum(-1, keepdims=True)
     return np.asarray(products / np.where(whole, whole, 1))

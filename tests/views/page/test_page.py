@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ QUESTION = {
 SERVER = {"models": ("one", "other"), "model": 0, "available": (ANYTHING, ANYTHING)}
 
 
+def _attributes(elements: Elements) -> set[str]:
+    """The names of all attributes of a page."""
+    return set(chain.from_iterable(attributes for _, attributes in elements.tags))
+
+
 class TestSafety:
     def test_hostile_text_adds_no_element_and_no_attribute(self) -> None:
         harmless = Elements(page(made_up(1, 2, ["word"] * len(HOSTILE))[0]).html)
@@ -46,11 +52,9 @@ class TestSafety:
         extra = [("p", {})] * 3  # the notes
         assert len(hostile.tags) == len(harmless.tags) + len(extra)
         assert {tag for tag, _ in hostile.tags} == {tag for tag, _ in harmless.tags}
-        assert {name for _, names in hostile.tags for name in names} == {
-            name for _, of in harmless.tags for name in of
-        }
+        assert _attributes(hostile) == _attributes(harmless)
 
-    def test_hostile_text_reads_back_as_text_with_control_characters_visible(self) -> None:
+    def test_hostile_text_reads_back_with_control_characters_visible(self) -> None:
         elements = Elements(page(made_up(1, 2, HOSTILE)[0]).html)
         assert elements.facts["tokens"] == ["[CLS]", *map(plain, HOSTILE), "[SEP]"]
         assert (
@@ -114,27 +118,34 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     texts = "The strawberries went to the king.", "The queen ate strawberries."
     result = attnscan.classify(*texts, model="bundled", unit=unit, predictive="off")
     facts = Elements(page(result, PageOptions(heads=(Head(0, 0),))).html).facts
-    assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [
-        ["king", "queen"]
-    ]
+    ((king, queen),) = facts["related"]
+    assert (facts["tokens"][king], facts["tokens"][queen]) == ("king", "queen")
     assert facts["tokens"].count("##berries") == 2
 
 
-def test_pairs_have_the_cells_of_the_csv_with_intervals_and_shares_with_errors(
-    ranking: HeadScores,
-) -> None:
-    facts, frame, profile = Elements(page(ranking).html).facts, ranking.to_frame(), ranking.profile
-    assert (
-        list(facts["titles"]) == ["weight-words"]
-        and facts["usual"] == "weight-words"
-        and facts["tokens"] == []
-    )
+def test_page_of_pairs_has_one_reading_and_says_why(ranking: HeadScores) -> None:
+    facts = Elements(page(ranking).html).facts
+    assert list(facts["titles"]) == ["weight-words"]
+    assert facts["usual"] == "weight-words"
+    assert facts["tokens"] == []
+    made = "this page was made by attention weight, among words; make one with"
+    assert facts["whyNot"] == {"carried": f"{made} --by carried", "in": f"{made} --special in"}
+
+
+def test_page_of_pairs_has_the_cells_of_the_csv_and_intervals(ranking: HeadScores) -> None:
+    facts = Elements(page(ranking).html).facts
+    frame = ranking.to_frame()
     for p, pattern in enumerate(ranking.scores.patterns):
         for end, bound in zip(("low", "high"), ranking.table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()
     columns, *rows = csv.reader(io.StringIO(render(frame, "csv").decode()))
     assert facts["columns"] == columns and facts["rows"] == {"weight-words": rows}
     assert facts["unsure"]["weight-words"] == ranking.labels.unsure.ravel().astype(int).tolist()
+
+
+def test_page_of_pairs_has_shares_with_errors(ranking: HeadScores) -> None:
+    facts = Elements(page(ranking).html).facts
+    profile = ranking.profile
     half = half_width(profile.se, ranking.signature.pairs_read)
     for head, classes in zip(profile.grid, facts["profiles"]["weight-words"], strict=True):
         for name, share, error in classes:
@@ -143,8 +154,6 @@ def test_pairs_have_the_cells_of_the_csv_with_intervals_and_shares_with_errors(
         assert [share for _, share, _ in classes] == sorted(
             (share for _, share, _ in classes), reverse=True
         )
-    made = "this page was made by attention weight, among words; make one with"
-    assert facts["whyNot"] == {"carried": f"{made} --by carried", "in": f"{made} --special in"}
 
 
 def test_scores_that_do_not_fit_are_told(ranking: HeadScores) -> None:

@@ -1,4 +1,4 @@
-"""The screens of `heads` and `classify`, at 80 and 120 columns, with and without colour, for any model and any text."""
+"""The screens of `heads` and `classify`: at any width, with and without colour, for any text."""
 
 import re
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.text import Text
 from support.command_line import A, B
 from support.drawn_pictures import random_weights
 from support.hypothesis_draws import draws
@@ -15,9 +16,14 @@ import attnscan
 from attnscan.results.heads import HeadScores
 from attnscan.results.label_rules import Scored
 from attnscan.results.signature import AttentionView
-from attnscan.views.behaviour import kinds_of
-from attnscan.views.palette import letter, words
-from attnscan.views.terminal.heads import all_heads_view, best_heads_view, first_screen
+from attnscan.views.behaviour import kinds_of, mark_of
+from attnscan.views.palette import RESTS, letter, words
+from attnscan.views.terminal.heads import (
+    _in_cell,
+    all_heads_view,
+    best_heads_view,
+    first_screen,
+)
 from attnscan.views.terminal.parts import render
 
 NAN = float("nan")
@@ -49,11 +55,11 @@ ahead      N the next word      1     0.38  0-0 0.92
            n the next 3 words   1     0.20  0-1? 0.40
 same       I the same words     1     0.26  0-4? 0.52
 everywhere e all words evenly   1     0.50  0-2 0.80
-rest       D special tokens     1     0.28  0-4? 0.60
+rest       ' special tokens     1     0.28  0-4? 0.60
 
-    0  1  2  3  4
- 0  N  n? e  -  I?
-layers down, heads across · - no distinct habit · grey: rests · ? not sure ·
+    0   1   2   3   4
+ 0  N   n?  e   -   I?'
+layers down, heads across · - no distinct habit · ', grey: rests · ? not sure ·
 sure of this corpus
 """
     assert _screen(_small()) == screen
@@ -71,7 +77,7 @@ def test_a_second_corpus_is_a_sentence_and_marks_of_what_changed() -> None:
     held = replace(small, labels_by={small.reading: other})
     screen = _screen(replace(small, held=replace(held, signature=replace(SIGNATURE, pairs_read=9))))
     assert "1 of 2 sure labels is the same on the 9 held pairs." in screen
-    assert " 0  N  n? e≠ -  I?\n" in screen and "≠\nanother label there" in screen
+    assert " 0  N   n?  e≠  -   I?'\n" in screen and "≠ another label there" in screen
 
 
 def test_the_columns_of_a_second_corpus_have_its_label_and_its_share() -> None:
@@ -81,6 +87,12 @@ def test_the_columns_of_a_second_corpus_have_its_label_and_its_share() -> None:
     assert frame.columns[-2:].tolist() == ["held_label", "held_share"]
     assert frame["held_label"].tolist() == ["next-word", "next-3", "", "even", "delimiter"]
     assert frame["held_share"].round(3).fillna(-1).tolist() == [0.92, 0.4, 0.8, -1, 0.52]
+
+
+@pytest.mark.parametrize(("cell", "marks"), [(4, "P?' "), (3, "P?'"), (2, "P?"), (1, "?")])
+def test_mark_that_has_no_room_keeps_its_doubt(cell: int, marks: str) -> None:
+    assert _in_cell(Text("P?'"), cell).plain == marks
+    assert _in_cell(Text("P'"), cell).plain.strip() == ("P" if cell == 1 else "P'")
 
 
 def test_another_reading_than_the_usual_one_is_named_once() -> None:
@@ -109,10 +121,10 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
     lines = screen.splitlines()
     assert len(lines) + 2 <= most  # with the next command below
     assert max(map(len, lines)) <= width
-    for _, kind in kinds_of(ranking.labels):
-        assert f"{letter(kind.name)} " in screen and (
-            words(kind.name)[:14] in screen or "…" in screen
-        )
+    for group, kind in kinds_of(ranking.labels):
+        mark = RESTS if group == "rest" else letter(kind.name)
+        assert f"{mark} " in screen
+        assert words(kind.name)[:14] in screen or "…" in screen
     assert screen.count("?") >= layers * heads - 1  # all labels are unsure
     assert (" … 200 tokens in all" in screen) == of_input
 
@@ -151,8 +163,12 @@ def test_a_row_says_what_a_score_is_worth() -> None:
     assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
 
 
-def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_none() -> None:
-    """Chance is 0.1, and the standard error 0.01: the interval of 0.118 holds chance, that of 0.13 does not."""
+def test_a_bar_is_how_far_above_chance_a_score_is() -> None:
+    """What may be chance has none.
+
+    Chance is 0.1, and the standard error 0.01: the interval of 0.118 holds chance, that of 0.13
+    does not.
+    """
     lines = _best_screen(ranking_of((1.0, 0.55, 0.13, 0.118, 0.05), pairs=12_345), 120).splitlines()
     assert [line.count("█") for line in lines if line.startswith("0-")] == [30, 15, 1, 0, 0]
 
@@ -163,8 +179,9 @@ def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_non
         (
             (0.15, 0.2),
             10,
-            "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 above).",
+            "No head follows this pattern. Closest: 0-1, 0.11 above chance (a label needs 0.25 a",
         ),
+        ((0.05, 0.04), 10, "Closest: 0-0, 0.06 below chance"),
         ((0.5, 0.4, 0.3), 2, "2 of 3 heads; --top 3 for all."),
     ],
 )
@@ -205,31 +222,31 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 
 def test_colour_adds_nothing_but_colour(article: HeadScores) -> None:
     view = first_screen(article, 80)
-    plain, coloured = render(view, 80), render(view, 80, "truecolor")
+    plain = render(view, 80)
+    coloured = render(view, 80, "truecolor")
     assert "\x1b[" not in plain and "\x1b[" in coloured
     assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
 
 
 def test_a_list_has_what_heads_do_as_tables_name_it(article: HeadScores) -> None:
-    heads, labels = list(article.scores.grid)[:12], article.labels
+    heads = list(article.scores.grid)[:12]
+    labels = article.labels
     lines = render(all_heads_view(article, ["next-word"], heads, 80, top=9), 80).splitlines()
     rows = [line for line in lines if re.match(r"0-\d", line)]
     assert [row.split()[0] for row in rows] == [head.name for head in heads[:9]]
     for head, row in zip(heads, rows, strict=False):
-        label, also = str(labels.label[head.place]), str(labels.among_words[head.place])
-        mark = "?" if labels.unsure[head.place] else ""
-        assert f"{letter(label)} {label}{mark}" in row and f"{letter(also)} {also}" in row
+        does = str(labels.among_words[head.place]) or "none"
+        assert f"{mark_of(labels, head)} {does}" in row
+        assert str(labels.label[head.place]) in row
     assert "9 of 12 heads; --top 12 for all." in lines
 
 
 def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
     result = result_of([[0.5, NAN, NAN, 0.1], [0.2, NAN, NAN, NAN]])
-    grid, patterns = result.scores.grid, result.scores.patterns
-    lists = ((pattern, [grid[number] for number in result.order(pattern)]) for pattern in patterns)
-    screens = {
-        pattern: render(all_heads_view(result, [pattern], order, 80), 80)
-        for pattern, order in lists
-    }
+    screens = {}
+    for pattern in result.scores.patterns:
+        order = [result.scores.grid[number] for number in result.order(pattern)]
+        screens[pattern] = render(all_heads_view(result, [pattern], order, 80), 80)
     assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
     assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]
     assert "identical: no word of this input is eligible" in screens["identical"]
@@ -241,9 +258,7 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
 
 @settings(deadline=None, max_examples=draws(150))
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
-def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(
-    token: str, model: str
-) -> None:
+def test_no_text_breaks_the_screen_or_commands_the_terminal(token: str, model: str) -> None:
     result = random_weights(2, 2, 6)[0]
     units = (result.units[0], token, *result.units[2:])
     hostile = replace(result, units=units, signature=replace(result.signature, model=model))

@@ -26,7 +26,7 @@ def test_what_is_not_known_is_left_empty() -> None:
     assert [number(value, 3) for value in (math.nan, 0.0, -0.1264)] == ["", "0.000", "-0.126"]
 
 
-def test_nothing_that_a_terminal_obeys_gets_through_whoever_forgot_it() -> None:
+def test_nothing_that_a_terminal_obeys_gets_through() -> None:
     assert render(Text("a\x1b[31mb\nc\u202ed"), 40) == "a\\x1b[31mb\nc\\u202ed\n"
 
 
@@ -35,7 +35,14 @@ MANY = (1.0, 1.5, 1.25)
 
 def text_of(*effects: Effect, width: int = 80, choosing: int = 5) -> str:
     found = Ablation(
-        effects, Grid((1, 4)), "zero", 3, "label, 0.25 above chance", choosing, 6, SIGNATURE
+        effects=effects,
+        grid=Grid((1, 4)),
+        replace="zero",
+        draws=3,
+        chosen_by="label, 0.25 above chance",
+        choosing_pairs=choosing,
+        measured_pairs=6,
+        signature=SIGNATURE,
     )
     return render(ablation_view(found, width), width)
 
@@ -100,12 +107,16 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
 def test_a_set_beside_which_another_costs_as_much_has_no_bar(effect: float, drawn: bool) -> None:
     """However far it is from zero: its error is an eighth."""
     text = text_of(effect_of(effect, (0.1, 0.2, 0.3, 4.0), "next-word"), width=120)
-    assert (
-        "█" in text
-    ) is drawn and "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
-    assert (
-        "is not seen to cost more than other heads" in text
-    ) and f"rank {1 if drawn else 2} of 5" in text
+    assert ("█" in text) is drawn
+    assert "No bar: p above 0.05, and another set costs as much." in " ".join(text.split())
+    assert "is not seen to cost more than other heads" in text
+    assert f"rank {1 if drawn else 2} of 5" in text
+
+
+@pytest.mark.parametrize("width", [66, 120])
+def test_bars_are_explained_where_there_is_room_for_them(width: int) -> None:
+    text = text_of(effect_of(2.0, MANY, "next-word"), width=width)
+    assert ("No bar: " in " ".join(text.split())) == ("█" in text) == (width == 120)
 
 
 SENTENCES = [
@@ -149,7 +160,10 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
     """Long sentences, many links, three quantities that the model loses without the head."""
     card = cards["0-0"]
     words = ("strawberries",) * 60
-    examples = tuple(Example(0.9, place, place + 20, words, ("a", "b")) for place in (1, 15, 30))
+    examples = tuple(
+        Example(share=0.9, query=place, key=place + 20, units=words, sentences=("a", "b"))
+        for place in (1, 15, 30)
+    )
     row = {"query": "from", "key": "to", "share": 0.9, "average": 0.1, "count": 12}
     heads = HeadSet("0-0", (card.head,), ((card.head,),))
     effects = tuple(
@@ -159,7 +173,14 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
         for number in range(3)
     )
     lost = Ablation(
-        effects, card.ranking.scores.grid, "zero", 1, "named", 0, 6, card.ranking.signature
+        effects=effects,
+        grid=card.ranking.scores.grid,
+        replace="zero",
+        draws=1,
+        chosen_by="named",
+        choosing_pairs=0,
+        measured_pairs=6,
+        signature=card.ranking.signature,
     )
     made = replace(card, examples=examples, links=pd.DataFrame([row] * 9), ablation=lost)
     lines = _screen(replace(cards, cards=(made,)), width)

@@ -22,6 +22,8 @@ import {
   isUnsure,
   kindOf,
   kindsShown,
+  hasColor,
+  letterOf,
   markOf,
   rests,
   statementOf,
@@ -78,7 +80,7 @@ function modelHint() {
       : `: ${down} downwards, ${across} across, the more colour, the more ${dark}. Choose one to see its lines.`,
     isOfPairs ? "" : ` ${goldLine()}`,
     isOfPairs || allHeads.every((head) => holds("weights", head)) ? "" : " Dashed: a thumbnail alone.",
-    allHeads.some(rests) ? " Paler: rests, more than half is on special tokens." : "",
+    allHeads.some(rests) ? ` ${facts.restsMark}, paler: rests, more than half is on special tokens.` : "",
     allHeads.some((head) => isUnsure(head)) ? ` ?: ${facts.whyUnsure}.` : "",
     unranked ? ` No head has a rank by ${unranked.id}: ${whyNone(unranked)}.` : "",
     wanted && !allHeads.some((head) => isOf(head, wanted.id)) ? ` No head does this: ${wanted.words}.` : "",
@@ -90,7 +92,8 @@ function Legend() {
   const buttons = kindsShown().map(
     ({ id, letter, words, counts, color, count }) => html`<button key=${id} type="button" value=${id} title=${counts}
       aria-pressed=${state.only === id} onClick=${() => change({ only: state.only === id ? "" : id })}>
-      <${Swatch} color=${color} />${letter} ${words} <span class="count">${count}</span>
+      ${hasColor(id) && html`<${Swatch} color=${color} />`}${letterOf({ id, letter })} ${words}${" "}
+      <span class="count">${count}</span>
     </button>`,
   );
   return html`<${Group} id="legend" class="legend" role="group" aria-label="Show one kind">${buttons}<//>`;

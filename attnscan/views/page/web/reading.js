@@ -68,8 +68,15 @@ export function kindsShown() {
 /** What a head does, with its numbers. */
 export const statementOf = (head) => tables[reading()].does[head.index] ?? kindOf(head).words;
 
-/** A head's letter as on every map, and a question mark if what it does is not sure. */
-export const markOf = (head) => kindOf(head).letter + (isUnsure(head) ? "?" : "");
+/** A head's letter as on every map, `?` if its label is not sure, and a mark if it rests. */
+export const markOf = (head) =>
+  kindOf(head).letter + (isUnsure(head) ? "?" : "") + (rests(head) ? facts.restsMark : "");
+
+/** Whether a kind's colour is on the map: heads that rest have the one of what they do among words. */
+export const hasColor = (id) => id !== "delimiter" || allHeads.some((head) => kindOf(head).id === id);
+
+/** The letter of a kind in a legend; where its own is on no map, the mark of heads that rest. */
+export const letterOf = ({ id, letter }) => (hasColor(id) ? letter : facts.restsMark);
 
 /** A head's numbers by the reading, [query × key] in one array; null if the page does not hold them. */
 export function numbersOf(head, by = reading()) {

@@ -63,7 +63,7 @@ function labelCell(head, name) {
   const kind = kindNamed[cellOf(head, name)];
   if (!kind) return html`<td class="none">${kindNamed.none.words}</td>`;
   const doubt = name === "label" && isUnsure(head) && html`<b title=${facts.whyUnsure}>?</b>`;
-  return html`<td><${Swatch} color=${kind.color} />${kind.words}${doubt}</td>`;
+  return html`<td title=${kind.words}><${Swatch} color=${kind.color} />${kind.words}${doubt}</td>`;
 }
 
 /** A number with two decimals, in full under the pointer; a pattern's score on a tint, if above chance. */
