@@ -32,7 +32,8 @@ def browser() -> Iterator[Browser]:
 def opened(browser: Browser, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Page]]:
     """Opens a file or a server's address, each in a context of its own.
 
-    No page may fail, open a dialog, or ask for more than itself and its server; nor may the server fail.
+    No page may fail, open a dialog, or ask for more than itself and its server; nor may the server
+    fail.
     """
     from support.chromium import settle
 
@@ -117,7 +118,8 @@ def trees_page(pages: Path) -> Path:
     """Three sentences of a treebank, of which head 0-0 follows articles to nouns."""
     plan = {(0, 0): "articles to nouns", (0, 1): "previous-word"}
     model = str(save_toy_bert(pages / "toy", 2, 3, plan, carries=True))
-    trees, page = planted_file(pages), pages / "trees.html"
+    trees = planted_file(pages)
+    page = pages / "trees.html"
     attnscan.report(
         treebank=trees, sentences="30,288,1", model=model, predictive="off", output=page
     )

@@ -112,9 +112,7 @@ def test_what_cannot_be_answered_is_said_and_nothing_is_lost(opened: Open, addre
     expect(page.locator("#lines")).to_be_visible()
 
 
-def test_a_hidden_word_is_predicted_and_hidden_words_and_links_stay_when_others_change(
-    opened: Open, address: str
-) -> None:
+def test_a_hidden_word_is_predicted(opened: Open, address: str) -> None:
     """The toy's only head that matters knows each word from the one before it."""
     page = opened(address, f"?model=1{HEAD}&a={sentence(5).replace(' ', '+')}&b=")
     expect(page.locator("#predictions")).to_contain_text("hide a word")
@@ -131,15 +129,19 @@ def test_a_hidden_word_is_predicted_and_hidden_words_and_links_stay_when_others_
     truth = page.locator("#predictions tr.truth td")
     assert float(truth.nth(0).inner_text()) == before > 0.5
     assert float(truth.nth(1).inner_text()) < 0.1
+
+
+def test_hidden_words_stay_hidden_when_others_change(opened: Open, address: str) -> None:
     page = opened(address, f"{HEAD}&hidden=4,9,13")
     expect(page.locator("#queries")).to_contain_text("[MASK]")
     page.fill("#sentence-a", ".")
     expect(page.locator("#words [aria-pressed=true]")).to_have_text(["the", "bought"])
     expect(page).to_have_url(re.compile("hidden=4,8"))  # "the" was hidden twice
-    page, edited = (
-        opened(address, "#view=head&by=weight&special=in&link=14-13"),
-        "At the store, I bought much bread.",
-    )
+
+
+def test_a_link_stays_when_other_words_change(opened: Open, address: str) -> None:
+    page = opened(address, "#view=head&by=weight&special=in&link=14-13")
+    edited = "At the store, I bought much bread."
     expect(page.locator("#ranked li")).to_have_count(72)
     page.fill("#sentence-b", edited)
     expect(page.locator("#ranked-by")).to_contain_text("much → bought")
@@ -156,9 +158,7 @@ def test_a_hidden_word_is_predicted_and_hidden_words_and_links_stay_when_others_
     expect(page.locator("#question")).to_be_hidden()
 
 
-def test_heads_are_switched_off_by_touch_and_positions_and_segments_changed(
-    opened: Open, address: str
-) -> None:
+def test_heads_are_switched_off_by_touch(opened: Open, address: str) -> None:
     page = opened(address, f"{HEAD}&heads=2-0", 360, has_touch=True, is_mobile=True)
     before = page.locator("#facts").inner_text()
     page.tap("#changes summary >> nth=0")
@@ -189,6 +189,9 @@ def test_heads_are_switched_off_by_touch_and_positions_and_segments_changed(
     settle(page)
     expect(page.locator("#facts")).not_to_have_text(before)
     expect(page.locator("#predictions caption")).to_contain_text("Vectors turned")
+
+
+def test_positions_and_segments_are_changed(opened: Open, address: str) -> None:
     page = opened(address, "#view=head&heads=1-8&by=weight&special=out")
     score = page.locator("#facts tr", has_text="next-word").locator("td").first
     in_order = float(score.inner_text())
@@ -234,7 +237,8 @@ def test_history_links_the_back_button_and_an_offline_page(opened: Open, address
 
 
 def test_by_keyboard_alone_however_fast(opened: Open, address: str) -> None:
-    page, errors = opened(address, HEAD), list[str]()
+    page = opened(address, HEAD)
+    errors: list[str] = []
     page.on(
         "console", lambda message: errors.append(message.text) if message.type == "error" else None
     )
@@ -271,13 +275,15 @@ def test_by_keyboard_alone_however_fast(opened: Open, address: str) -> None:
     assert not errors  # a question that another one replaces is none
 
 
-SOURCE, EDITED = "bado fela gumi hora", "tulu rezo pavi"
-TARGET, LINKS = "AROH IMUG ALEF ODAB", "3-0 2-1 1-2 0-3"
+SOURCE = "bado fela gumi hora"
+EDITED = "tulu rezo pavi"
+TARGET = "AROH IMUG ALEF ODAB"
+LINKS = "3-0 2-1 1-2 0-3"
 
 
 @pytest.fixture(scope="module")
 def address_of_kinds() -> Iterator[str]:
-    """Of a server with an encoder-decoder, read by all kinds of attention, and a pair with gold links."""
+    """Of a server with an encoder-decoder, all of its attention, and a pair with gold links."""
     with attnscan.serve(
         SOURCE, TARGET, model=str(TRANSLATOR), attention="all", alignments=[LINKS]
     ) as server:
@@ -290,7 +296,7 @@ def ask(page: Page, a: str, b: str) -> None:
         settle(page)
 
 
-def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_words_is_the_same(
+def test_gold_links_stay_while_the_number_of_words_is_the_same(
     opened: Open, address_of_kinds: str
 ) -> None:
     page = opened(address_of_kinds)
@@ -313,6 +319,15 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
         expect(page.locator("#reading")).to_contain_text(outlined)
         names.first.hover()
         expect(page.locator("#keys .gold bdi")).to_have_text([linked_word] if linked_word else [])
+
+
+def test_a_target_that_is_empty_is_written_by_the_model(
+    opened: Open, address_of_kinds: str
+) -> None:
+    page = opened(address_of_kinds)
+    choose(page, "input", "cross")
+    page.locator("#tab-head").click()
+    names = page.locator("#queries button:visible:not(.special) bdi")
     ask(page, EDITED, "")
     expect(names).to_have_text(["IVAP", "OZER", "ULUT"])  # the model writes a target that is empty
     expect(page.locator("#without")).to_be_disabled()
@@ -321,6 +336,10 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
     ask(page, SOURCE, "")
     choose(page, "input", "decoder")
     expect(names).to_have_text(TARGET.split())
+
+
+def test_edits_are_read_by_all_kinds_of_attention(opened: Open, address_of_kinds: str) -> None:
+    page = opened(address_of_kinds)
     page.click("#tab-table")
     for kind in ("encoder", "decoder", "cross"):
         choose(page, "input", kind)
@@ -332,13 +351,9 @@ def test_edits_are_read_by_all_kinds_and_keep_gold_links_while_the_number_of_wor
         )
         for a, b in ((SOURCE, None), (EDITED, None), (EDITED, "IVAP OZER")):
             ask(page, a, b or "")
-            target, options = (
-                () if kind == "encoder" else (b,),
-                {"predictive": "off", "special": "in"},
-            )
-            frame = attnscan.classify(
-                a, *target, model=str(TRANSLATOR), attention=kind, **options
-            ).to_frame()
+            target = () if kind == "encoder" else (b,)
+            options = {"model": str(TRANSLATOR), "predictive": "off", "special": "in"}
+            frame = attnscan.classify(a, *target, attention=kind, **options).to_frame()
             expect(page.locator("#scores tbody tr")).to_have_count(len(frame))
             cells = page.locator(f"#scores tbody tr > :nth-child({column})")
             titles = cells.evaluate_all("cells => cells.map(cell => cell.title)")
