@@ -99,7 +99,7 @@ def test_every_function_refuses_the_same(
     for arguments, kind, said in (
         ({**in_memory, "device": "cpu"}, OptionError, "keeps its own device and dtype"),
         ({**by_name, "tokenizer": tokenizer}, OptionError, "a named model has its own tokenizer"),
-        ({"model": model}, ModelError, "tokenizer is of the class NoneType"),
+        ({"model": model}, ModelError, "without its tokenizer; give tokenizer=, too"),
         (
             {"model": torch.nn.Linear(1, 1), "tokenizer": tokenizer},
             ModelError,

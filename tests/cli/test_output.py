@@ -210,6 +210,13 @@ def test_screens_name_their_input_and_fit_the_terminal(
     assert Path("screen.txt").read_text() == screen
 
 
+def test_the_next_command_keeps_a_pattern_of_ones_own() -> None:
+    params = {"a": "The cat sat.", "b": None, "pattern": ["mine.py:two_back"]}
+    expected = ["explain", "0-1", "The cat sat.", "--pattern", "mine.py:two_back"]
+    assert next_command(params, "explain", "0-1") == expected
+    assert next_command(params, "head", "0-1") == ["head", "0-1", "The cat sat."]
+
+
 def test_the_next_command_reads_pairs_as_this_one_did(toy: str, place: Path) -> None:
     (place / "p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
     options = [

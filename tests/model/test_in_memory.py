@@ -268,7 +268,7 @@ def quantized() -> Any:
 @pytest.mark.parametrize(
     ("model", "tokenizer", "kind", "message"),
     [
-        (tiny, lambda: None, ModelError, "tokenizer is of the class NoneType"),
+        (tiny, lambda: None, ModelError, "without its tokenizer; give tokenizer=, too"),
         (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
         (
             tiny,
