@@ -77,7 +77,8 @@ def _numbers_of(attention: Attention, layer: int, reading: AttentionView) -> NDA
         queries = np.array(attention.query_tokens)
         numbers = _among_words(numbers, is_word)[:, is_word[queries]]
         keys = keys[is_word[keys]]
-    return numbers[..., keys]
+    shown: NDArray[np.float32] = numbers[..., keys]
+    return shown
 
 
 def _shrink(numbers: NDArray[np.float32], side: int) -> NDArray[np.float32]:

@@ -37,8 +37,9 @@ export function tableView() {
   const kinds = [["", "all heads"], ...kindsShown().map(({ id, words }) => [id, words])];
   const heading = (name) => {
     const order = { [`+${name}`]: "ascending", [`-${name}`]: "descending" }[state.sort] ?? "none";
+    const title = facts.columns[name]?.heading ?? name;
     return html`<th scope="col" class=${isText(name) ? "" : "number"} aria-sort=${order}>
-      <button type="button" value=${name} onClick=${() => sortBy(name)}>${facts.columns[name]?.heading ?? name}</button></th>`;
+      <button type="button" value=${name} onClick=${() => sortBy(name)}>${title}</button></th>`;
   };
   const line = (head) => html`<tr key=${head.name}>
     <th scope="row"><button type="button" value=${head.name} title="Look at head ${head.name}"
