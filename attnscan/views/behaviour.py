@@ -12,7 +12,7 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import RESAMPLINGS, HeadKind, Labels
 from attnscan.text import counted, plain
-from attnscan.views.palette import GROUPS, mark, style_of, words
+from attnscan.views.palette import GROUPS, style_of, words
 
 NOT_MEASURED = "not measured"
 
@@ -31,16 +31,6 @@ def kinds_of(labels: Labels) -> list[tuple[str, HeadKind]]:
     among_words = [(style_of(kind.name).group, kind) for kind in labels.kinds.values()]
     resting = [("rest", kind) for kind in labels.resting]
     return sorted(among_words, key=lambda entry: order.index(entry[0])) + resting
-
-
-def mark_of(labels: Labels, head: Head, *, changed: bool = False) -> str:
-    """A head's letter by what it does among words, `?` if it is not sure, `'` if it rests."""
-    return mark(
-        str(labels.among_words[head.place]),
-        unsure=bool(labels.unsure[head.place]),
-        rests=bool(labels.rests[head.place]),
-        changed=changed,
-    )
 
 
 def summary(result: HeadScores) -> str:

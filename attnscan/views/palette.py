@@ -1,12 +1,18 @@
 """What each pattern and habit is called, and looks like, on every screen, page and picture."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnscan.errors import OptionError
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import SHIPPED, called
 from attnscan.text import plain
+
+if TYPE_CHECKING:
+    from attnscan.results.grid import Head
+    from attnscan.results.scores import Labels
 
 GROUPS = {
     "ahead": "#3d8fd6",
@@ -159,6 +165,16 @@ def mark(name: str, *, unsure: bool = False, rests: bool = False, changed: bool 
     if unsure:
         doubt = "?"
     return letter(name) + doubt + (RESTS if rests else "")
+
+
+def mark_of(labels: Labels, head: Head, *, changed: bool = False) -> str:
+    """A head's letter by what it does among words, `?` if it is not sure, `'` if it rests."""
+    return mark(
+        str(labels.among_words[head.place]),
+        unsure=bool(labels.unsure[head.place]),
+        rests=bool(labels.rests[head.place]),
+        changed=changed,
+    )
 
 
 def habit_called(name: str) -> str | None:

@@ -37,13 +37,13 @@ from attnscan.views import palette
 from attnscan.views.behaviour import (
     attention_phrase,
     kinds_of,
-    mark_of,
     why_unscored,
     why_unsure,
 )
 from attnscan.views.palette import (
     PICTURE_WIDTH,
     letter,
+    mark_of,
     on_white,
     paper_color,
     why_even_is_not,

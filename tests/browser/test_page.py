@@ -32,9 +32,9 @@ from attnscan.results.intervals import half_width
 from attnscan.results.scores import Labels
 from attnscan.results.signature import By, Special
 from attnscan.text import plain
-from attnscan.views.behaviour import mark_of, statement, summary
+from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import heads_html
-from attnscan.views.palette import COLORS, words
+from attnscan.views.palette import COLORS, mark_of, words
 
 pytestmark = [
     pytest.mark.long,

@@ -33,8 +33,8 @@ from attnscan.scan.weights import classify_weights
 from attnscan.scoring.cross import cross_patterns
 from attnscan.text import counted
 from attnscan.views import palette
-from attnscan.views.behaviour import kinds_of, mark_of
-from attnscan.views.palette import letter, words
+from attnscan.views.behaviour import kinds_of
+from attnscan.views.palette import letter, mark_of, words
 from attnscan.views.pictures import Drawable, draw_weights, picture
 
 NAMES = [pattern.id for pattern in PATTERNS]

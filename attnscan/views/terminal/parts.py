@@ -3,11 +3,13 @@
 Everything is readable without colour: letters carry what colours carry.
 """
 
+from __future__ import annotations
+
 import io
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -15,12 +17,13 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.grid import Head
-from attnscan.results.scores import Labels
 from attnscan.results.signature import AttentionView, Signature
 from attnscan.text import plain
-from attnscan.views.behaviour import mark_of
-from attnscan.views.palette import COLORS, letter
+from attnscan.views.palette import COLORS, letter, mark_of
+
+if TYPE_CHECKING:
+    from attnscan.results.grid import Head
+    from attnscan.results.scores import Labels
 
 _SHORTEST_BAR = 8  # columns of a bar of 1
 _LONGEST_BAR = 30

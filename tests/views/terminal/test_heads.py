@@ -16,8 +16,8 @@ import attnscan
 from attnscan.results.heads import HeadScores
 from attnscan.results.label_rules import Scored
 from attnscan.results.signature import AttentionView
-from attnscan.views.behaviour import kinds_of, mark_of
-from attnscan.views.palette import RESTS, letter, words
+from attnscan.views.behaviour import kinds_of
+from attnscan.views.palette import RESTS, letter, mark_of, words
 from attnscan.views.terminal.heads import (
     _in_cell,
     all_heads_view,
