@@ -14,8 +14,8 @@ a model of BERT base's shape, in batches as attnscan makes them. `run.py` measur
 the processor multiplies in it.
 
 With `--device`, a GPU is: the shapes of BERT base and BERT large in float32 and bfloat16, one
-batch, each run synchronized before the clock is read, in four minutes at most. Before anything is timed there, the scores
-are held against those of float32 on the CPU.
+batch, each run synchronized before the clock is read, in four minutes at most. Before anything is
+timed there, the scores are held against those of float32 on the CPU.
 """
 
 import argparse
