@@ -154,7 +154,7 @@ def test_terminal_codes_in_a_state_file_are_shown_and_not_obeyed(
     with np.load(saved) as file:
         arrays = dict(file)
     about = json.loads(str(arrays["about"]))
-    about["scan"]["seed"] = "\x1b[2J\x1b]0;title\x07 \u202e 0"
+    about["scan"]["special"] = "\x1b[2J\x1b]0;title\x07 \u202e 0"
     np.savez(saved, **{**arrays, "about": np.array(json.dumps(about))})
     pairs = saved.with_name("pairs.txt")
     pairs.write_text("the cat sat on the mat")
