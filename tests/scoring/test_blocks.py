@@ -1,4 +1,6 @@
-"""Blocks of pairs: the same ones whatever the order and the shards; ratios and their errors by plain loops."""
+"""Blocks of pairs: the same ones whatever the order and the shards; ratios and their errors by
+plain loops.
+"""
 
 import pickle
 from functools import reduce
@@ -73,7 +75,8 @@ def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int
 
 
 def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
-    one, other = _of([0, 1], 512), PairSums.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
+    one = _of([0, 1], 512)
+    other = PairSums.of([KEYS[1]], {"asked": np.ones((1, 2))}, 512)
     for total in (one + other, other + one):
         second = total.keys.tolist().index(int(KEYS[1][:16], 16))
         assert_allclose(total.sums["on"].sum(0), SUMS["on"][:2].sum(0))
@@ -103,13 +106,17 @@ def test_a_ratio_and_its_error_are_those_of_a_loop(pairs: list[tuple[float, int]
 
 
 def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
-    """In the third place no pair has a query and in the fourth a single one, which say nothing and spoil nothing."""
+    """In the third place no pair has a query and in the fourth a single one, which say nothing and
+    spoil nothing.
+    """
     rng = np.random.default_rng(1)
     n, other_n = counts = rng.integers(1, 9, (2, 30, 4)).astype(float)
     counts[:, :, 2] = counts[:, 1:, 3] = 0
     share = rng.random((30, 4))
-    total, other_total = share * n, (share + rng.random((30, 4)) / 8) * other_n
-    one, other = residuals(total, n), residuals(other_total, other_n)
+    total = share * n
+    other_total = (share + rng.random((30, 4)) / 8) * other_n
+    one = residuals(total, n)
+    other = residuals(other_total, other_n)
     of_difference = error(one - other)
     for column in range(4):
         ours, theirs = (
@@ -131,11 +138,14 @@ def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
 
 @pytest.mark.parametrize("pairs", [2, 5, 20])
 def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
-    """Ratios of clusters of unlike size, drawn 4,000 times; without the factor and t it would be 0.70 of 2 pairs."""
+    """Ratios of clusters of unlike size, drawn 4,000 times; without the factor and t it would be
+    0.70 of 2 pairs.
+    """
     rng = np.random.default_rng(pairs)
     n = rng.integers(3, 12, (pairs, 4000)).astype(float)
     total = n * (0.4 + rng.normal(0, 0.1, (pairs, 4000)))
-    off, se = np.abs(ratio(total, n) - 0.4), error(residuals(total, n))
+    off = np.abs(ratio(total, n) - 0.4)
+    se = error(residuals(total, n))
     assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
     assert (
         off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)

@@ -1,4 +1,6 @@
-"""Induction, duplicate tokens, first token: planted heads, plain loops, and what TransformerLens means by them."""
+"""Induction, duplicate tokens, first token: planted heads, plain loops, and what TransformerLens
+means by them.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +85,9 @@ def bert() -> tuple[Any, Any]:
 
 
 def eager(model: Any, tokenizer: Any, text: str) -> tuple[list[int], list[int], np.ndarray]:
-    """Token numbers, 0 for each that is a word and -1 for others, and weights [layer, head, query, key]."""
+    """Token numbers, 0 for each that is a word and -1 for others, and weights [layer, head, query,
+    key].
+    """
     model.set_attn_implementation("eager")
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
     special = encoded.pop("special_tokens_mask")[0]
@@ -131,7 +135,8 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
                         [*by_query(one, weights[layer, head].tolist(), rows, keys)[name].values()]
                     )
                 )
-            score, row = Score(sums), numbers.loc[(name, layer, head)]
+            score = Score(sums)
+            row = numbers.loc[(name, layer, head)]
             assert row["n"] == score.n > 0
             expected = [score.mean(), score.mean("chance"), score.se]
             assert_allclose(row[["score", "chance", "se"]].astype(float), expected, atol=1e-6)
@@ -139,13 +144,16 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
 
 @pytest.mark.parametrize("name", ["induction", "duplicate-token", "previous-word"])
 def test_transformer_lens_means_the_same(name: str) -> None:
-    """Its `detect_head` gives the share of all tokens' attention that lies on a matrix of zeros and ones.
+    """Its `detect_head` gives the share of all tokens' attention that lies on a matrix of zeros and
+    ones.
 
-    That is our score times eligible queries over tokens, where no token occurs more than twice: for induction it counts
+    That is our score times eligible queries over tokens, where no token occurs more than twice: for
+    induction it counts
     all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
     """
     tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
-    model, text = model_of("gpt2", tokenizer), "the cat sat on a mat the cat sat on a mat"
+    model = model_of("gpt2", tokenizer)
+    text = "the cat sat on a mat the cat sat on a mat"
     ids, _, weights = eager(model, tokenizer, text)
     matrix = np.zeros((len(ids), len(ids)))
     for i, j in zip(*np.tril_indices(len(ids), -1), strict=True):
@@ -191,7 +199,8 @@ def test_a_head_that_looks_at_the_first_token_rests() -> None:
             layer.attn.c_attn.bias[:8] = 1
         model.wte.weight.zero_()
         model.wpe.weight.zero_()
-        model.wpe.weight[0, 0], model.wpe.weight[0, 1] = 1, -1
+        model.wpe.weight[0, 0] = 1
+        model.wpe.weight[0, 1] = -1
         model.h[0].attn.c_attn.weight[0, 24:32] = 5
     frame: pd.DataFrame = (
         attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).to_frame().set_index("name")

@@ -1,4 +1,6 @@
-"""Classes of keys against plain loops, and what must not change their sums: padding, order, blocks of heads."""
+"""Classes of keys against plain loops, and what must not change their sums: padding, order, blocks
+of heads.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +45,8 @@ VOCABULARY = WholeWords(
     },
     "##",
 )
-LAYERS, HEADS = 2, 3
+LAYERS = 2
+HEADS = 3
 MOST_OFF = {
     "on": 2e-5,
     "even": 1e-5,
@@ -148,12 +151,10 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
         np.tri(len(tokens), dtype=bool) if causal else None
     )
     rows = {}
-    on, even, to_special, even_special = (
-        np.zeros(N_CLASS_SUMS),
-        np.zeros(N_CLASS_SUMS),
-        np.zeros(3),
-        np.zeros(3),
-    )
+    on = np.zeros(N_CLASS_SUMS)
+    even = np.zeros(N_CLASS_SUMS)
+    to_special = np.zeros(3)
+    even_special = np.zeros(3)
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         keys = [j for j in seen if special or one.sentence[j] >= 0]
@@ -177,7 +178,7 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
 
 
 def _columns(one: Input, tokens: list[str], i: int, j: int) -> Iterator[int]:
-    """The columns that a cell is in: its class, and whether its key is a frequent or a rare word."""
+    """The columns that a cell is in: its class, and whether its key is a frequent or rare word."""
     yield CLASSES.index(class_of(one, i, j))
     if one.sentence[j] >= 0 and tokens[j] in ("the", "cat"):
         yield FREQUENT

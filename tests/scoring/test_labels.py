@@ -1,4 +1,6 @@
-"""Labels, habits and shares of classes from sums of pairs or words: against plain loops and a plain resampling."""
+"""Labels, habits and shares of classes from sums of pairs or words: against plain loops and a plain
+resampling.
+"""
 
 import numpy as np
 import pytest
@@ -38,12 +40,15 @@ Sums = dict[str, np.ndarray]
 
 
 def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns: Sums) -> Sums:
-    """Sums of pairs by their shares of classes, and by sums of patterns that are the same for all words and keys.
+    """Sums of pairs by their shares of classes, and by sums of patterns that are the same for all
+    words and keys.
 
-    Shape: `words` [pair, 1, 1, 1], `on`, `even` [pair, layer, head, column], `patterns` [pair, layer, head, pattern].
+    Shape: `words` [pair, 1, 1, 1], `on`, `even` [pair, layer, head, column], `patterns`
+    [pair, layer, head, pattern].
     """
     count = len(words)
-    rng, words = np.random.default_rng(count), words + np.zeros((count, *GRID, 1))
+    rng = np.random.default_rng(count)
+    words = words + np.zeros((count, *GRID, 1))
     special = rng.normal(0.2, 0.05, (count, *GRID, 3)).clip(0, 1)
     sums = {"on": on * words, "even": even * np.ones(N_CLASS_SUMS) * words, "n": words}
     sums |= {
@@ -56,7 +61,9 @@ def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns:
 
 
 def _pairs(count: int) -> Sums:
-    """Sums of pairs whose scores lie about the threshold, so that labels stay in some resamples and not in others."""
+    """Sums of pairs whose scores lie about the threshold, so that labels stay in some resamples and
+    not in others.
+    """
     rng = np.random.default_rng(0)
     shape = (count, *GRID, len(SCORED))
     n = np.broadcast_to(rng.integers(0, 6, (count, 1, 1, len(SCORED))).astype(float), shape)
@@ -103,7 +110,8 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     found = _labels(pairs, reading)
     monkeypatch.setattr(module, "resamples", lambda size, *_: iter([np.ones((1, size))]))
     monkeypatch.setattr(module, "RESAMPLINGS", 1)
-    rng, kept = np.random.default_rng(99), np.zeros(GRID)
+    rng = np.random.default_rng(99)
+    kept = np.zeros(GRID)
     for _ in range(300):
         drawn = rng.integers(count, size=count)
         kept += (
@@ -161,9 +169,11 @@ def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
 def _planned(
     plan: dict[tuple[int, int], dict[str, float]], count: int = 40, noise: float = 0.02
 ) -> Sums:
-    """Sums of pairs whose heads are alike, but for those of a plan, which give so much to some classes.
+    """Sums of pairs whose heads are alike, but for those of a plan, which give so much to some
+    classes.
 
-    All heads have 0.5 in common with an even row and with the other words' mean row, planned ones 0.3 unless planned.
+    All heads have 0.5 in common with an even row and with the other words' mean row, planned ones
+    0.3 unless planned.
     None follows a pattern.
     """
     rng = np.random.default_rng(0)
@@ -178,7 +188,8 @@ def _planned(
             share[:, *head, CLASSES.index(name)] = value
         rows[:, *head] = [planned.get("even", 0.3), planned.get("same-keys", 0.3)]
     share = np.abs(share + rng.normal(0, noise, share.shape))
-    on, even = np.zeros((count, *GRID, N_CLASS_SUMS)), np.zeros(N_CLASS_SUMS)
+    on = np.zeros((count, *GRID, N_CLASS_SUMS))
+    even = np.zeros(N_CLASS_SUMS)
     on[..., : len(CLASSES)] = share / share.sum(-1, keepdims=True)
     on[..., [*HABITS["even"], *HABITS["same-keys"]]] = rows
     even[: len(CLASSES)] = 1 / len(CLASSES)
@@ -207,7 +218,8 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("plan", "count", "noise", "by_pair", "habit"),
     [
-        # what tells it best from the average head, not that by which the average head is told best from it: `even`
+        # what tells it best from the average head, not that by which the average head is told best
+        # from it: `even`
         ({"itself": 0.55, "even": 0.95}, 40, 0.02, True, "itself"),
         # near the margin some resamples fall below, and so the head is like the average head
         ({"next": 0.19}, 30, 0.12, False, ""),

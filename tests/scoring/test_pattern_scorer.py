@@ -1,4 +1,6 @@
-"""Scoring against plain loops, and what must not change a score: padding, the inputs beside it, the size of blocks."""
+"""Scoring against plain loops, and what must not change a score: padding, the inputs beside it, the
+size of blocks.
+"""
 
 from typing import Any
 
@@ -21,7 +23,8 @@ from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.units import Targets
 
-LAYERS, HEADS = 2, 3
+LAYERS = 2
+HEADS = 3
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 
 
@@ -35,7 +38,10 @@ def written_inputs(draw: st.DrawFn) -> str:
 
 
 def _weights(text: str, seed: int, *, causal: bool = False) -> torch.Tensor:
-    """Random attention, one head's parked wholly on the first token. Shape: [layer, head, query, key]."""
+    """Random attention, one head's parked wholly on the first token.
+
+    Shape: [layer, head, query, key].
+    """
     weights = random_weights(LAYERS, HEADS, len(text.split()), seed, causal=causal)
     weights[0, 0] = torch.eye(weights.shape[-1])[0]
     return weights
@@ -66,9 +72,11 @@ def _scores(scorer: PatternScorer) -> Scores:
     texts=["[CLS] The cat , the s Ġcat [SEP] ▁cat ##s , a [SEP]", "[CLS] [SEP] [SEP]"], causal=False
 )
 def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
-    """In a causal model too, whose targets, eligible queries and even spreads are those that can be seen.
+    """In a causal model too, whose targets, eligible queries and even spreads are those that can be
+    seen.
 
-    Next words stop at the sentence; case is folded and marks of tokenizers are taken off; punctuation is identical to
+    Next words stop at the sentence; case is folded and marks of tokenizers are taken off;
+    punctuation is identical to
     nothing, nor is a piece to the word that it looks like.
     """
     weights = [_weights(text, seed, causal=causal) for seed, text in enumerate(texts)]
@@ -98,7 +106,8 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
     texts: list[str], causal: bool, seed: int
 ) -> None:
     """Heads that attend evenly have the score of chance, each by the lengths of its own values."""
-    widths, rng = [len(text.split()) for text in texts], np.random.default_rng(seed)
+    widths = [len(text.split()) for text in texts]
+    rng = np.random.default_rng(seed)
     lengths = [
         torch.tensor(rng.gamma(1, 1, (LAYERS, HEADS, width)) + 0.01, dtype=torch.float32)
         for width in widths

@@ -1,4 +1,6 @@
-"""Patterns beyond their drawings: related words; patterns of a file, in every command; cross attention."""
+"""Patterns beyond their drawings: related words; patterns of a file, in every command; cross
+attention.
+"""
 
 import io
 import math
@@ -28,7 +30,9 @@ from attnscan.scoring.patterns import PATTERNS, cross_sentence, identical, own_p
 
 
 def test_related_words_count_as_identical_ones_do() -> None:
-    """No word has its like: the cat and the kitten are related, and each is then identical to itself too."""
+    """No word has its like: the cat and the kitten are related, and each is then identical to
+    itself too.
+    """
     batch = batch_of("[CLS] a cat [SEP] one kitten [SEP]")
     related = torch.zeros(1, 7, 7, dtype=torch.bool)
     related[0, 2, 5] = related[0, 5, 2] = True

@@ -1,4 +1,6 @@
-"""Sums over trees by plain loops, and the rule that they choose: random weights, sentences of many shapes."""
+"""Sums over trees by plain loops, and the rule that they choose: random weights, sentences of many
+shapes.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +25,8 @@ from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
 from attnscan.scoring.blocks import add_sums
 from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, ordered, syntax_of
 
-LAYERS, HEADS = 2, 3
+LAYERS = 2
+HEADS = 3
 
 
 def sentence(heads: Sequence[int | None], relations: str, parts: str) -> Sentence:
@@ -69,7 +72,9 @@ def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> No
 
 
 def encoded(known: Sentence, place: int) -> EncodedInput:
-    """Delimiters around; the second word of each sentence has two pieces, and the last one of BIG has none."""
+    """Delimiters around; the second word of each sentence has two pieces, and the last one of BIG
+    has none.
+    """
     pieces = [word for word in range(len(known.words or ())) for _ in range(2 if word == 1 else 1)]
     pieces = [-1 if known is BIG and word == 7 else word for word in pieces]
     words = [-1, *pieces, -1]
@@ -88,7 +93,8 @@ def encoded(known: Sentence, place: int) -> EncodedInput:
     )
 
 
-INPUTS, HALVES = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
+INPUTS = [encoded(known, i) for i, known in enumerate(SENTENCES)]
+HALVES = [0, 1, 0, 1]
 
 
 def weights_of(inputs: Sequence[EncodedInput]) -> list[torch.Tensor]:
@@ -104,7 +110,8 @@ def scored(
     among: bool = False,
     lengths: Sequence[torch.Tensor] | None = None,
 ) -> RelationSums:
-    """By blocks of one layer and some heads of one input, as a tap shows them; `lengths` are of what heads carry.
+    """By blocks of one layer and some heads of one input, as a tap shows them; `lengths` are of
+    what heads carry.
 
     Shape: `lengths` [layer, head, key].
     """
@@ -244,7 +251,8 @@ def sums_with(**changed: Any) -> RelationSums:
             "2 before",
             1 + 3,
         ),
-        # of equally good ones that before the query, then the nearest, and a distance before a part of speech
+        # of equally good ones that before the query, then the nearest, and a distance before a part
+        # of speech
         (
             [(0, "3 behind", 4), (0, "3 before", 4), (1, "3 before", 2), (1, "3 behind", 2)],
             "3 before",
