@@ -11,18 +11,19 @@ The file's metadata say under `attnscan`, in JSON, what ran: the signature, the 
 model's heads.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.sentence import EncodedInput, Place
-from attnscan.model.attention_block import Consumer
 from attnscan.results.files import (
     check_suffix,
     check_writable,
@@ -37,6 +38,9 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.blocks import KEY_SETS, SumsByName
+
+if TYPE_CHECKING:
+    from attnscan.model.attention_block import Consumer
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KEY_SETS`
 _MEANS = {"score": "weight", "chance": "chance", "self": "itself"}  # columns, by their sums
