@@ -150,7 +150,7 @@ MANY_PAIRS: dict[str, Run] = {
     "MPNet": lambda c: c.heads("mpnet"),
     "ModernBERT, carried": lambda c: c.heads("modernbert", by="carried"),
     "GPT-2, induction": lambda c: c.heads(
-        "gpt2", list(islice(random_pairs(), 8)), pattern="induction"
+        "gpt2", [record.pair.a for record in islice(random_pairs(), 8)], pattern="induction"
     ),
     "Marian, written targets": lambda c: c.heads(
         "marian", [source for source, _ in TRANSLATIONS], attention="decoder"
