@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         similar,
         syntax,
     )
+    from attnscan.api.training import TrainerCallback, trace  # type: ignore[attr-defined]
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
     from attnscan.inputs.sentence import Sentence
@@ -50,6 +51,7 @@ __all__ = [
     "LoadedModel",
     "Pattern",
     "Sentence",
+    "TrainerCallback",
     "__version__",
     "ablate",
     "classify",
@@ -71,6 +73,7 @@ __all__ = [
     "show",
     "similar",
     "syntax",
+    "trace",
     "with_reading",
 ]
 
@@ -92,6 +95,7 @@ _HOMES = {
     "api.pairs_as_read": ("pairs",),
     "api.pictures_and_pages": ("plot", "report"),
     "api.readings": ("with_reading",),
+    "api.training": ("TrainerCallback", "trace"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch",),
     "inputs.sentence": ("Sentence",),

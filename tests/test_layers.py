@@ -130,6 +130,7 @@ RUNNING = {
         "model.loading",
         "model.task_heads",
         "scan.scanner",
+        "api.training",  # transformers' Trainer calls it
     )
 }
 

@@ -3,6 +3,7 @@
 one_input.py           classify, show, predictive
 many_pairs.py          heads, profile; load, shard, finish
 studies.py             explain, head, ablate, similar, compare, syntax; patterns, models
+training.py            trace; TrainerCallback, for transformers' Trainer
 pictures_and_pages.py  report, plot
 readings.py            with_reading: by weight or what heads carry, special tokens in or out
 option_groups.py       what each function takes by name, in typed groups

@@ -204,9 +204,9 @@ def _classify_input(
     with call.open_model() as scanner:
         from attnscan.scan.one_input import classify_input
 
-        scanner.tell("scoring every head")
         encoded = scanner.encode(pair)
-        result = classify_input(scanner, pair, encoded, keep=keep)
+        scanner.tell("scoring every head")
+        result = classify_input(scanner, encoded.known_pair, encoded, keep=keep)
         call.note(scanner, result.signature, encoded)
     return replace(result, pattern=tuple(call.names))
 

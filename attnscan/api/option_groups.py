@@ -149,6 +149,12 @@ class TargetOptions(TypedDict, total=False):
     target_language: str | None
 
 
+class WriteOptions(TypedDict, total=False):
+    """Whether the model writes sentence B."""
+
+    write: int | None
+
+
 class PatternOptions(RunOptions, SeedOptions, TargetOptions, total=False):
     """Of functions that score patterns."""
 
@@ -205,7 +211,9 @@ class LabelledOptions(
     """Of functions that label heads."""
 
 
-class ClassifyOptions(LabelledOptions, PredictiveWordOptions, ReadingOptions, total=False):
+class ClassifyOptions(
+    LabelledOptions, PredictiveWordOptions, ReadingOptions, WriteOptions, total=False
+):
     """Options of `classify`."""
 
 
@@ -244,7 +252,12 @@ class PlotOptions(
 
 
 class ReportOptions(
-    LabelledOptions, PredictivePairOptions, GroupedReadingOptions, AllAttentionOptions, total=False
+    LabelledOptions,
+    PredictivePairOptions,
+    GroupedReadingOptions,
+    AllAttentionOptions,
+    WriteOptions,
+    total=False,
 ):
     """Options of `report`."""
 
@@ -273,6 +286,7 @@ class ShowOptions(
     LabelOptions,
     AttentionOptions,
     PredictiveOptions,
+    WriteOptions,
     total=False,
 ):
     """Options of `show`."""
@@ -323,6 +337,20 @@ class CompareOptions(
     total=False,
 ):
     """Options of `compare`, which names its models itself."""
+
+
+class TraceOptions(
+    PatternOptions,
+    ViewOptions,
+    UnitOptions,
+    LabelOptions,
+    PredictivePairOptions,
+    GroupedReadingOptions,
+    AttentionOptions,
+    EngineOptions,
+    total=False,
+):
+    """Options of `trace`, which names its models itself."""
 
 
 class SyntaxOptions(

@@ -134,6 +134,17 @@ COMMANDS = (
         examples=("attnscan syntax --treebank trees.conllu",),
     ),
     Command(
+        name="trace",
+        subject="Studies",
+        summary=(
+            "When heads come to do what they do: the checkpoints of a training run, "
+            "in the order of their steps."
+        ),
+        view="trace:trace_view",
+        is_drawn=True,
+        examples=("attnscan trace bundled --pairs random",),
+    ),
+    Command(
         name="plot",
         subject="Pictures and pages",
         summary=f"Draw what heads do, for a paper or a slide. {_EITHER}",

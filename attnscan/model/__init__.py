@@ -21,5 +21,6 @@ predictive.py           ask a model which words help to predict which
 memory.py               what main memory allows
 threads.py              work side by side
 relatedness.py          which words are related, by the model's own embeddings
+continuation.py         what a decoder writes behind a text
 writing.py              a source and its target to an encoded input; targets that a model writes
 """

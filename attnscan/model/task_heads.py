@@ -7,7 +7,7 @@ from attnscan.model.checkpoint import from_checkpoint
 from attnscan.model.forward import quiet_transformers
 from attnscan.model.loading import LoadedModel
 
-TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
+TaskHead = Literal["masked-lm", "next-sentence", "classifier", "causal-lm"]
 
 
 def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
@@ -22,6 +22,9 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     if kind == "next-sentence":
         mapping = t.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
         model_class = t.AutoModelForNextSentencePrediction
+    elif kind == "causal-lm":
+        mapping = t.MODEL_FOR_CAUSAL_LM_MAPPING
+        model_class = t.AutoModelForCausalLM
     else:
         mapping = t.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
         model_class = t.AutoModelForSequenceClassification

@@ -18,5 +18,6 @@ explanation.py     how heads make their patterns
 ablation.py        what heads are worth
 syntax.py          which heads follow which relations of a treebank; its sentences and their trees
 comparison.py      which heads attend alike, and what sets two models apart
+trace.py           what heads come to do over the checkpoints of a run, and since when
 files.py           tables of several kinds of attention as one; tables to CSV, JSON, Excel and more
 """

@@ -37,7 +37,7 @@ _SAMPLE_BY_WORDS = 16
 _TARGET_TOKENS = 64
 _PATTERN_SETS = {"encoder": "", "decoder": ", decoder", "cross": ", cross ({})"}
 _DECIDES_NOTHING = frozenset(
-    {"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers"}
+    {"model", "device", "dtype", "batch_tokens", "engine", "ray_address", "ray_workers", "write"}
 )
 """Options of where and how fast numbers are computed; a state tells the model by its files."""
 
@@ -126,6 +126,10 @@ class ScanOptions:
     max_target_tokens: Annotated[
         int, Option("Let the model write at most N tokens where B is missing.", least=1)
     ] = _TARGET_TOKENS
+    write: Annotated[
+        int | None,
+        Option("Let the model write sentence B: at most N tokens, greedily.", least=1),
+    ] = None
     source_language: Annotated[
         str | None,
         Option(
@@ -252,6 +256,8 @@ class ScanOptions:
             raise OptionError(
                 "--query is for cross attention", "add --attention cross, or leave it out"
             )
+        if self.write is not None and self.kind is not AttentionKind.ONLY:
+            object.__setattr__(self, "max_target_tokens", self.write)
         if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
             raise OptionError(
                 "--max-target-tokens is for --attention decoder, cross or all",

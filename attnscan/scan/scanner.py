@@ -14,6 +14,7 @@ from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.model.architecture import no_encoder_decoder, writes_text
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.continuation import write_continuation
 from attnscan.model.forward import eval_mode
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.memory import check_memory
@@ -111,11 +112,25 @@ class Scanner:
         return _COPIES_OF_WEIGHTS * 4 * cells
 
     def encode(self, pair: Pair) -> EncodedInput:
-        """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""
+        """Tokenize one pair; with the option `write`, a decoder writes sentence B.
+
+        Raises: InputError, ModelError if the model cannot read it, or does not write.
+        """
+        write = self.options.write
+        if write is not None and pair.b is not None:
+            raise InputError("sentence B is given, and --write makes one", "leave one of them out")
         (encoded,) = self.encode_all([pair])
         if isinstance(encoded, InputError):
             raise encoded
-        return encoded
+        if write is None or self.options.kind is not AttentionKind.ONLY:
+            return encoded
+        if not self.is_causal:
+            raise ModelError(
+                f"{self.loaded.source.name} does not write: it reads words on both sides",
+                "give sentence B, or a model that was trained to write, such as GPT-2",
+            )
+        self.tell("writing sentence B")
+        return write_continuation(self.loaded, encoded, write)
 
     def encode_all(self, pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
         """Tokenize some pairs; the error in the place of one that cannot be read.

@@ -8,4 +8,5 @@ losses.py         what a model loses: masked words, next sentences, classes
 card.py           a closer look at some heads: what explain and similar say, links, examples
 comparison.py     every head beside every other, and two models on the same pairs
 checkpoint.py     a checkpoint examined
+trace.py          the checkpoints of a training run: which there are, and their order
 """

@@ -32,6 +32,7 @@ from attnscan.results.heads import HeadScores, Profile
 from attnscan.results.scores import Labels
 from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEW_SENTENCES, Syntax
+from attnscan.results.trace import Trace
 from attnscan.text import counted, plain
 from attnscan.views import palette
 from attnscan.views.behaviour import (
@@ -50,9 +51,18 @@ from attnscan.views.palette import (
     words,
 )
 
-Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax
+Drawable = HeadScores | Profile | Ablation | Similarity | Comparison | Syntax | Trace
 PictureKind = Literal[
-    "map", "scores", "layers", "profile", "head", "ablation", "similarity", "comparison", "syntax"
+    "map",
+    "scores",
+    "layers",
+    "profile",
+    "head",
+    "ablation",
+    "similarity",
+    "comparison",
+    "syntax",
+    "trace",
 ]
 
 _LETTER = 0.053  # the width of a letter of palette.PAPER_SIZE, on average
@@ -491,6 +501,41 @@ def draw_syntax(result: Syntax, width: float) -> Figure:
     return _draw_letters(result.grid, marks, colors, legend, width, *captions)
 
 
+def draw_trace(trace: Trace, width: float) -> Figure:
+    """Heads down and checkpoints across, in the colours of the map; pale where a head rests."""
+    figure, (ax,), across = _panels([""], width, "checkpoint", "head")
+    n_heads = len(trace.grid)
+    n_checkpoints = len(trace.checkpoints)
+    pitch = min(_NAMED, _LONGEST / n_heads)
+    colors = []
+    for checkpoint in trace.checkpoints:
+        labels = checkpoint.result.labels
+        for name, rests in zip(labels.among_words.flat, labels.rests.flat, strict=True):
+            opacity = palette.RESTING_OPACITY if rests else 1
+            colors.append(on_white(paper_color(str(name)), opacity))
+    rgba = to_rgba_array(colors).reshape(n_checkpoints, n_heads, 4).transpose(1, 0, 2)
+    _draw_cells(ax, rgba)
+    titles = [checkpoint.title for checkpoint in trace.checkpoints]
+    longest = max(map(len, titles))
+    _name(ax.xaxis, titles, across / n_checkpoints, max(_NUMBERED, (longest + 1) * _LETTER))
+    layer_size = trace.grid.shape[1]
+    if pitch < _NAMED:
+        firsts = range(0, n_heads, layer_size)
+        ax.set_yticks(firsts, [trace.grid[first].name for first in firsts])
+    else:
+        _name(ax.yaxis, [head.name for head in trace.grid], pitch)
+    for row in range(layer_size, n_heads, layer_size):
+        ax.axhline(row - 0.5, color="white", linewidth=0.6)
+    legend = {}
+    for name in dict.fromkeys(name for rests, name in trace.kind_counts().index if not rests):
+        legend[f"{letter(name)}  {words(name)}"] = paper_color(name)
+    _add_legend(figure, legend)
+    captions = [f"What each head does, checkpoint by checkpoint, {trace.signature.reading}."]
+    if any(checkpoint.result.labels.rests.any() for checkpoint in trace.checkpoints):
+        captions.append("Pale: more than half of its attention is on special tokens.")
+    return _finish(figure, n_heads * pitch, *captions)
+
+
 _FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
     "map": (HeadScores, draw_map),
     "scores": (HeadScores, draw_scores),
@@ -501,6 +546,7 @@ _FIGURES: dict[str, tuple[Any, Callable[..., Figure]]] = {
     "similarity": (Similarity, draw_similarity),
     "comparison": (Comparison, draw_comparison),
     "syntax": (Syntax, draw_syntax),
+    "trace": (Trace, draw_trace),
 }
 """By kind: of which results there is such a picture, and the function that draws it."""
 _PICTURE_WITH_OPTION = {"heads": "head", "lines": "head", "patterns": "comparison"}

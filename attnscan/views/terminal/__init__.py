@@ -5,7 +5,7 @@ heads.py           what every head does, as the first screens of heads and class
                    heads; profile
 head_weights.py    one head's weights; which words help to predict which
 comparison.py      what sets two models apart; which heads attend alike
-explanation.py  card.py  ablation.py  syntax.py
+explanation.py  card.py  ablation.py  syntax.py  trace.py
 patterns.py        what each pattern counts, drawn
 pairs.py           how files of pairs are read
 about.py           what can run now, and what one checkpoint is
