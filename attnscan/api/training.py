@@ -114,7 +114,7 @@ def logged_values(result: HeadScores) -> dict[str, float]:
     kinds = Counter(str(name) or _NO_LABEL for name in labels.among_words.ravel())
     values = {f"attnscan/heads {name}": float(count) for name, count in kinds.items()}
     values["attnscan/heads that rest"] = float(labels.rests.sum())
-    values["attnscan/mean entropy"] = float(np.nanmean(result.scores.entropy))
+    values["attnscan/mean entropy"] = float(np.nanmean(result.scores.means["entropy"]))
     return values
 
 

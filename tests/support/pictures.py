@@ -1,8 +1,9 @@
 """Makes the pictures of the gallery and the README from the program itself, into docs/pictures/.
 
-    PYTHONPATH=tests python -m support.pictures [TREEBANK.conllu]
+    PYTHONPATH=tests python -m support.pictures [TREEBANK.conllu] [RUN]
 
-The treebank of the pictures of `syntax` does not ship: they are made only where the file is named.
+The treebank of the pictures of `syntax` does not ship, nor does the run of those of `trace`, which
+`examples/when_heads_appear.py` makes: they are made only where the file or the directory is named.
 `test_docs.py` holds the two together.
 """
 
@@ -44,7 +45,7 @@ def of_command(command: str) -> list[str]:
         "serve": ["serve.png"],
     } | {
         name: [f"screen-{name}.svg", f"{name}.svg"]
-        for name in ("ablate", "similar", "compare", "syntax")
+        for name in ("ablate", "similar", "compare", "syntax", "trace")
     }
     return drawn.get(command, [f"screen-{command}.svg"])
 
@@ -56,7 +57,8 @@ def screens() -> dict[str, bytes]:
     }
     made = {}
     for command in COMMAND_NAMES:
-        if command != "syntax" and f"screen-{command}.svg" in of_command(command):
+        is_made_here = command not in ("syntax", "trace")
+        if is_made_here and f"screen-{command}.svg" in of_command(command):
             typed = re.findall(r"<!-- \$ (.*?) -->", pages[command].read_text(encoding="utf-8"))
             made[f"screen-{command}.svg"] = _screen(
                 typed[0] if typed else f"attnscan {command} next-word"
@@ -107,11 +109,23 @@ def pictures() -> dict[str, bytes]:
     }
 
 
+def traced(run: str) -> dict[str, bytes]:
+    """Pictures of a run's checkpoints, on the texts that lie beside them."""
+    pairs = f"{run}/texts.txt"
+    return {
+        "screen-trace.svg": _screen(f"attnscan trace {run} --pairs {pairs}"),
+        "trace.svg": picture(attnscan.trace(run, pairs=pairs)),
+    }
+
+
 if __name__ == "__main__":
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     drawn = pictures() | studies() | screens()
-    if sys.argv[1:]:
-        drawn["screen-syntax.svg"] = _screen(f"attnscan syntax --treebank {sys.argv[1]}")
-        drawn["syntax.svg"] = picture(attnscan.syntax(sys.argv[1], model="bundled"))
+    for path in sys.argv[1:]:
+        if path.endswith(".conllu"):
+            drawn["screen-syntax.svg"] = _screen(f"attnscan syntax --treebank {path}")
+            drawn["syntax.svg"] = picture(attnscan.syntax(path, model="bundled"))
+        else:
+            drawn |= traced(path)
     for name, content in drawn.items():
         (DIRECTORY / name).write_bytes(content)

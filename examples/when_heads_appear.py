@@ -1,0 +1,120 @@
+"""When do induction heads appear? A small decoder is trained on repeated random words, and traced.
+
+    python examples/when_heads_appear.py RUN     (pip install 'attnscan[plot]' accelerate)
+
+An induction head looks at the word that came after the same word before. It needs a head below it
+that looks at the previous word, so that one comes first (Olsson et al. 2022). The checkpoints are
+saved in RUN, for `attnscan trace RUN --pairs RUN/texts.txt`, and the picture in RUN/trace.svg. It
+takes some minutes on a CPU.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
+
+import attnscan
+
+WORDS = [f"{a}{b}" for a in ("ba", "de", "ki", "lo", "mu", "ne", "pa", "ri") for b in "bdglmnst"]
+LENGTH = 48  # words of a sequence
+SHORTEST = 8  # of the words that come again: their number varies, so that no position tells
+LONGEST = 24
+STEPS = 400
+EVERY = 25
+
+
+def repeated_words(seed: int) -> torch.Tensor:
+    """Some random words again and again, as numbers. Shape: [LENGTH]."""
+    draw = torch.Generator().manual_seed(seed)
+    count = int(torch.randint(SHORTEST, LONGEST + 1, (), generator=draw))
+    words = torch.randint(len(WORDS), (count,), generator=draw)
+    return words.repeat(LENGTH // count + 1)[:LENGTH]
+
+
+class RepeatedWords(torch.utils.data.Dataset):
+    """Sequences of random words that come again; the same for each number."""
+
+    def __len__(self) -> int:
+        return 64 * STEPS
+
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        ids = 2 + repeated_words(number)
+        return {"input_ids": ids, "labels": ids}
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """A token for each word."""
+    numbers = {token: number for number, token in enumerate(["[PAD]", "[UNK]", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]")
+
+
+def make_model() -> GPT2LMHeadModel:
+    """Two layers of four heads, untrained."""
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=2 + len(WORDS),
+        n_positions=LENGTH,
+        n_embd=64,
+        n_layer=2,
+        n_head=4,
+        attn_pdrop=0,
+        embd_pdrop=0,
+        resid_pdrop=0,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return GPT2LMHeadModel(config)
+
+
+def main() -> None:
+    """Train, label the heads every few steps, and say when two kinds of heads appeared."""
+    run = Path(sys.argv[1])
+    tokenizer = make_tokenizer()
+    arguments = TrainingArguments(
+        output_dir=str(run),
+        max_steps=STEPS,
+        per_device_train_batch_size=64,
+        learning_rate=3e-3,
+        lr_scheduler_type="constant",
+        save_steps=EVERY,
+        logging_steps=EVERY,
+        report_to=[],
+        seed=0,
+        disable_tqdm=True,
+    )
+    trainer = Trainer(
+        model=make_model(),
+        args=arguments,
+        train_dataset=RepeatedWords(),
+        processing_class=tokenizer,
+    )
+    texts = []
+    for seed in range(10**6, 10**6 + 40):  # none that it is trained on
+        texts.append(" ".join(WORDS[number] for number in repeated_words(seed)))
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    callback = attnscan.TrainerCallback(trainer=trainer, pairs=texts, every=EVERY)
+    trainer.add_callback(callback)
+    trainer.train()
+    frame = callback.to_frame()
+    best = frame.groupby("step")[["previous-word", "induction"]].max()
+    print(best.round(2).to_string())
+    for pattern, scores in best.items():
+        appeared = scores[scores > 0.5].index.min()
+        print(f"a head gives more than half of its attention to {pattern} from step {appeared} on")
+    attnscan.plot(callback.trace, output=run / "trace.svg")
+
+
+if __name__ == "__main__":
+    main()
