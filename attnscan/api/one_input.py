@@ -204,7 +204,7 @@ def _classify_input(
     with call.open_model() as scanner:
         from attnscan.scan.one_input import classify_input
 
-        encoded = scanner.encode(pair)
+        encoded = scanner.encode_or_write(pair)
         scanner.tell("scoring every head")
         result = classify_input(scanner, encoded.known_pair, encoded, keep=keep)
         call.note(scanner, result.signature, encoded)

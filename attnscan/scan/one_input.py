@@ -26,6 +26,7 @@ from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.units import Targets, show_units
+from attnscan.text import counted
 
 
 def classify_input(
@@ -171,6 +172,7 @@ class InputReading:
         related = self.batch.related_pairs
         links = unit_links(encoded) if encoded.source else ()
         notes = [
+            _written_part(scanner.options, encoded),
             *(dependencies.description for dependencies in self._word_dependencies),
             self._why_not_carried,
             _related_words(related, encoded.units),
@@ -245,6 +247,14 @@ def make_scorers(
     for reading in readings:
         special.setdefault(reading.by, []).append(reading.special)
     return {by: InputScorers(targets, names, in_full=in_full) for by, names in special.items()}
+
+
+def _written_part(options: ScanOptions, encoded: EncodedInput) -> str:
+    """How many tokens of sentence B a decoder has written; nothing where B was given."""
+    if options.write is None:
+        return ""
+    written = sum(side == 1 for side in encoded.sentence)
+    return f"sentence B was written by the model: {counted(written, 'token')}"
 
 
 def result_of_input(

@@ -112,18 +112,25 @@ class Scanner:
         return _COPIES_OF_WEIGHTS * 4 * cells
 
     def encode(self, pair: Pair) -> EncodedInput:
-        """Tokenize one pair; with the option `write`, a decoder writes sentence B.
-
-        Raises: InputError, ModelError if the model cannot read it, or does not write.
-        """
-        write = self.options.write
-        if write is not None and pair.b is not None:
-            raise InputError("sentence B is given, and --write makes one", "leave one of them out")
+        """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""
         (encoded,) = self.encode_all([pair])
         if isinstance(encoded, InputError):
             raise encoded
-        if write is None or self.options.kind is not AttentionKind.ONLY:
+        return encoded
+
+    def encode_or_write(self, pair: Pair) -> EncodedInput:
+        """Tokenize one pair, whose sentence B a decoder writes if the options say so.
+
+        Raises: InputError, ModelError if the model cannot read it, or does not write.
+        """
+        encoded = self.encode(pair)
+        write = self.options.write
+        if write is None:
             return encoded
+        if pair.b is not None:
+            raise InputError("sentence B is given, and --write makes one", "leave one of them out")
+        if self.options.kind is not AttentionKind.ONLY:
+            return encoded  # where B is missing, an encoder-decoder has written it
         if not self.is_causal:
             raise ModelError(
                 f"{self.loaded.source.name} does not write: it reads words on both sides",
