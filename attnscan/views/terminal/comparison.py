@@ -68,7 +68,7 @@ def comparison_view(
     blocks += ["", *wrapped(note, width)]
     if {"identical", "cross-sentence"} & set(patterns):
         blocks += wrapped(f"identical, cross-sentence: {comparison.alike}", width)
-    blocks += wrapped("More than two models, such as the checkpoints of a run: attnscan trace", width)
+    blocks += wrapped("More than two models, as the checkpoints of a run: attnscan trace", width)
     return Group(*blocks)
 
 
