@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
     PreTrainedTokenizerFast,
     Trainer,
     TrainingArguments,
@@ -23,31 +23,39 @@ from transformers import (
 
 import attnscan
 
-WORDS = [f"{a}{b}" for a in ("ba", "de", "ki", "lo", "mu", "ne", "pa", "ri") for b in "bdglmnst"]
-LENGTH = 48  # words of a sequence
-SHORTEST = 8  # of the words that come again: their number varies, so that no position tells
-LONGEST = 24
-STEPS = 400
-EVERY = 25
+WORDS = [f"{a}{b}" for a in ("ba", "de", "ki", "lo", "mu", "ne", "pa", "ri") for b in "bdgl"]
+LENGTH = 32  # words of a sequence
+SHORTEST = 6  # of the words that come twice: their number varies, so that no distance tells
+LONGEST = 15
+BATCH = 64
+STEPS = 200
+EVERY = 10
+IGNORED = -100  # a label that is not learnt
 
 
 def repeated_words(seed: int) -> torch.Tensor:
-    """Some random words again and again, as numbers. Shape: [LENGTH]."""
+    """Some random words twice, as numbers."""
     draw = torch.Generator().manual_seed(seed)
     count = int(torch.randint(SHORTEST, LONGEST + 1, (), generator=draw))
-    words = torch.randint(len(WORDS), (count,), generator=draw)
-    return words.repeat(LENGTH // count + 1)[:LENGTH]
+    return torch.randperm(len(WORDS), generator=draw)[:count].repeat(2)
 
 
 class RepeatedWords(torch.utils.data.Dataset):
-    """Sequences of random words that come again; the same for each number."""
+    """Sequences that begin with words that come twice; the same for each number."""
 
     def __len__(self) -> int:
-        return 64 * STEPS
+        return BATCH * STEPS
 
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
-        ids = 2 + repeated_words(number)
-        return {"input_ids": ids, "labels": ids}
+        words = repeated_words(number)
+        draw = torch.Generator().manual_seed(number)
+        ids = torch.randint(len(WORDS), (LENGTH,), generator=draw)
+        ids[: len(words)] = words
+        ids += 2  # behind [PAD] and [UNK]
+        labels = ids.clone()
+        labels[: len(words) // 2 + 1] = IGNORED  # nothing tells the words that come first
+        labels[len(words) :] = IGNORED
+        return {"input_ids": ids, "labels": labels}
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
@@ -58,23 +66,22 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]")
 
 
-def make_model() -> GPT2LMHeadModel:
+def make_model() -> LlamaForCausalLM:
     """Two layers of four heads, untrained."""
     torch.manual_seed(0)
-    config = GPT2Config(
+    config = LlamaConfig(
         vocab_size=2 + len(WORDS),
-        n_positions=LENGTH,
-        n_embd=64,
-        n_layer=2,
-        n_head=4,
-        attn_pdrop=0,
-        embd_pdrop=0,
-        resid_pdrop=0,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=2 * LENGTH,
         bos_token_id=None,
         eos_token_id=None,
         pad_token_id=0,
     )
-    return GPT2LMHeadModel(config)
+    return LlamaForCausalLM(config)
 
 
 def main() -> None:
@@ -84,7 +91,7 @@ def main() -> None:
     arguments = TrainingArguments(
         output_dir=str(run),
         max_steps=STEPS,
-        per_device_train_batch_size=64,
+        per_device_train_batch_size=BATCH,
         learning_rate=3e-3,
         lr_scheduler_type="constant",
         save_steps=EVERY,

@@ -13,7 +13,7 @@ from attnscan.views.palette import GROUPS, letter, style_of, words
 from attnscan.views.terminal.heads import title_of
 from attnscan.views.terminal.parts import color_of, flowed, wrapped
 
-_KIND = 34  # columns of a kind's letter and words, at most
+_KIND = 38  # columns of a kind's letter and words, at most
 _LEAST_COLUMN = 5  # of a count
 _SHORT = {"same-keys": "the same few words", "cross-sentence": "same words, other sentence"}
 
