@@ -23,7 +23,7 @@ KINDS = ("next-word", "previous-3", "even")
 
 def result_of(names: NDArray[np.str_]) -> HeadScores:
     """Heads with these habits, all of them sure. Shape: [layer, head]."""
-    habits, _ = habits_of(special=False)
+    habits, _ = habits_of()
     score = np.full((*names.shape, 1), 0.2)
     counts = np.full(score.shape, 5)
     table = ScoreTable(
@@ -32,6 +32,7 @@ def result_of(names: NDArray[np.str_]) -> HeadScores:
         se=score * np.nan,
         n=counts,
         pairs=counts,
+        clusters=counts,
         effective_pairs=counts.astype(float),
         share=np.ones(score.shape),
         self_mass=np.zeros(score.shape),
