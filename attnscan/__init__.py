@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         similar,
         syntax,
     )
-    from attnscan.api.training import TrainerCallback, trace  # type: ignore[attr-defined]
+    from attnscan.api.training import TrainerCallback, trace
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
     from attnscan.inputs.sentence import Sentence

@@ -65,7 +65,7 @@ def trace(
     if isinstance(pairs, Iterator):
         pairs = list(pairs)  # each checkpoint reads them
     state_path = file_to_write(state)
-    traced = []
+    traced: list[TracedCheckpoint] = []
     for place, checkpoint in enumerate(checkpoints):
         result = heads(
             pairs,
@@ -172,7 +172,7 @@ def trainer_callback() -> type:
     """The class `attnscan.TrainerCallback`: made when it is asked for, as it needs transformers."""
     from transformers import TrainerCallback as TransformersCallback
 
-    class TrainerCallback(TransformersCallback):  # type: ignore[misc, valid-type]
+    class TrainerCallback(TransformersCallback):  # type: ignore[misc]
         """What every head does while transformers' Trainer trains.
 
         Make it with the trainer, then add it to that: `trainer.add_callback(callback)`. Before the

@@ -111,7 +111,7 @@ class Trace:
             labels = checkpoint.result.labels
             table = pd.DataFrame(labels.columns(patterns or labels.scores.patterns))
             table.insert(0, "step", checkpoint.step)
-            table.insert(table.columns.get_loc("share") + 1, "since", since)
+            table.insert(list(table.columns).index("share") + 1, "since", since)
             parts.append(table)
         rows = pd.concat(parts, ignore_index=True)
         rows["step"] = rows["step"].astype("Int64")

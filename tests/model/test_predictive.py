@@ -71,7 +71,8 @@ def _target(
 
 
 class SummingEncoder(torch.nn.Module):
-    """An encoder that is constructed: the hidden state at a position is the true word's logit, in that word's place.
+    """An encoder that is constructed: the hidden state at a position is the true word's logit, in
+    that word's place.
 
     Token i stands at position i, and its logit is the sum of what every visible token says of it.
     """

@@ -24,7 +24,10 @@ KING, QUEEN, RARE = 500, 501, 502  # places among the words, the first 100 of wh
 
 
 def _rows(seed: int = 0) -> Tensor:
-    """Random directions around a common one, which says nothing and must be taken off. Shape: [vocabulary, 64]."""
+    """Random directions around a common one, which says nothing and must be taken off.
+
+    Shape: [vocabulary, 64].
+    """
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(FIRST + SIZE, 64, generator=generator) + 5
 

@@ -77,7 +77,11 @@ class Expected:
         labels = self.ranking.labels
         place = (int(str(row["layer"])), int(str(row["head"])))
         names = {"label": labels.label, "among_words": labels.among_words}
-        numbers = {"label_stays": labels.label_stability, "share": labels.share, "average": labels.average}
+        numbers = {
+            "label_stays": labels.label_stability,
+            "share": labels.share,
+            "average": labels.average,
+        }
         numbers |= {
             name: self.ranking.table.score[..., p]
             for p, name in enumerate(self.ranking.scores.patterns)
