@@ -264,7 +264,7 @@ def add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
 class Means:
     """M and E of every head, and A, habit by habit. Shape: [head, habit] and [habit]."""
 
-    def __init__(self, unit: Unit, special: str) -> None:
+    def __init__(self, unit: Unit) -> None:
         self.names = NAMES
         self.share = unit.on / unit.n
         self.chance = unit.even / unit.n
@@ -319,23 +319,23 @@ def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
 def _decide(units: Sequence[Unit], special: str, groups: Sequence[str] | None = None) -> list[Does]:
     """What every head does by some pairs, of groups or of none, or by the words of one input."""
     whole = add_up(units, np.ones(len(units)))
-    means = Means(whole, special)
+    means = Means(whole)
     heads = np.arange(len(whole.on))
     habits = means.best(means.above)
-    first = [_name(whole, special, head, habits[head]) for head in heads]
+    first = [_name(whole, head, habits[head]) for head in heads]
     holds = np.zeros(len(heads))
     same = np.zeros(len(heads))
     for times in _drawings(len(units), groups):
         resample = add_up(units, times)
-        again = Means(resample, special)
+        again = Means(resample)
         best = again.best(again.above)
         holds += again.above[heads, habits]
-        same += [_name(resample, special, head, best[head])[0] == first[head][0] for head in heads]
+        same += [_name(resample, head, best[head])[0] == first[head][0] for head in heads]
     habits = np.where(holds >= 0.95 * RESAMPLES, habits, -1)
     does = []
     scores = [_scores(whole, head) for head in heads]
     for head in heads:
-        label, among, _ = _name(whole, special, head, habits[head])
+        label, among, _ = _name(whole, head, habits[head])
         share = average = NAN
         if among in PATTERNS and followed(scores[head]):
             share = scores[head][among].mean()
@@ -363,7 +363,7 @@ def _scores(unit: Unit, head: int) -> dict[str, Score]:
     }
 
 
-def _name(unit: Unit, special: str, head: int, habit: int) -> tuple[str, str, bool]:
+def _name(unit: Unit, head: int, habit: int) -> tuple[str, str, bool]:
     """The label, what the head does among words, and whether the label is a habit; the habit -1 is
     none.
     """
