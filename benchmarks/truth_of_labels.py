@@ -134,20 +134,20 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         title = f"labels by {by}, special {special}"
         rows = command("classify", *PAIR, *options)
         words = list(_measure_words(checkpoint, one, by, special))
-        yield from _compare(f"classify, {title}", rows, words, special)
+        yield from _compare(f"classify, {title}", rows, words)
         rows = over(pairs, "heads", *options)
         units, groups = _measure_pairs(checkpoint, pairs, by, special)
-        yield from _compare(f"heads, {title}", rows, units, special, groups)
+        yield from _compare(f"heads, {title}", rows, units, groups)
         if (by, special) == READINGS[0]:
             rows = over(pairs, "heads", *options, genres=genres)
             units, groups = _measure_pairs(checkpoint, pairs, by, special, genres)
-            yield from _compare(f"heads by genre, {title}", rows, units, special, groups)
+            yield from _compare(f"heads by genre, {title}", rows, units, groups)
 
 
 def label_heads(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, Does]:
     """What every head does over some pairs, by the default reading."""
     units, groups = _measure_pairs(checkpoint, pairs, "weight", "out")
-    does = _decide(units, "out", groups)
+    does = _decide(units, groups)
     return {divmod(number, 12): head_does for number, head_does in enumerate(does)}
 
 
@@ -316,7 +316,7 @@ def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
     return np.concatenate(parts, 1).astype(float)
 
 
-def _decide(units: Sequence[Unit], special: str, groups: Sequence[str] | None = None) -> list[Does]:
+def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[Does]:
     """What every head does by some pairs, of groups or of none, or by the words of one input."""
     whole = add_up(units, np.ones(len(units)))
     means = Means(whole)
@@ -379,13 +379,12 @@ def _compare(
     table: str,
     rows: list[Row],
     units: Sequence[Unit],
-    special: str,
     groups: Sequence[str] | None = None,
 ) -> Iterator[Tally]:
     """What a table says that each head does beside what these units say."""
     tally = Tally(table)
     stay = Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
-    expected = _decide(units, special, groups)
+    expected = _decide(units, groups)
     tally.same("heads", len(rows), len(expected))
     for row in rows:
         (layer, head) = head_of(row)
