@@ -565,7 +565,12 @@ def _read_tree(scanner: Scanner, number: int, record: Record) -> ReadTree:
     result = classify_input(
         scanner, record.pair, encoded, keep=Selection(is_drawn=True, every_reading=True)
     )
-    return ReadTree(number, record.pair.sentences[0], encoded.words, result)
+    return ReadTree(
+        number=number,
+        sentence=record.pair.sentences[0],
+        owners=encoded.words,
+        result=result,
+    )
 
 
 @library_function()

@@ -141,7 +141,7 @@ def _make_record(
         pair = Pair(*cells)
     except InputError as error:
         return bad_record(where, error.what)
-    return Record(pair, where, _as_text(label), place, class_number)
+    return Record(pair, where, label=_as_text(label), place=place, class_number=class_number)
 
 
 def _is_missing(cell: Any) -> bool:
@@ -457,7 +457,7 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
         places = pick_columns(reading, pairs.column_names).places
         pairs = pairs.select_columns([pairs.column_names[place] for place in places])
     total = len(pairs) if isinstance(pairs, Sized) else None
-    return Objects(pairs, reading, total, _classes_of(pairs))
+    return Objects(items=pairs, reading=reading, total=total, classes=_classes_of(pairs))
 
 
 def _classes_of(pairs: Any) -> Classes | None:

@@ -59,7 +59,7 @@ def join_steps(steps: Sequence[Sequence[Any]]) -> NDArray[np.float32]:
     Shape: of each layer of a step [1, head, query, key]; returns [layer, head, query, key].
     Raises: WeightsError for several sequences at once, or steps that do not continue each other.
     """
-    layers_of_steps = [[_as_array(layer) for layer in step] for step in steps]
+    layers_of_steps = [list(map(_as_array, step)) for step in steps]
     _check_alike(layers_of_steps)
     n_layers = len(layers_of_steps[0])
     n_heads = layers_of_steps[0][0].shape[1]

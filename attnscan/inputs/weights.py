@@ -237,10 +237,10 @@ def _leave_out_padding(
     keeps = [np.ones(size, dtype=np.bool_) for size in sizes]
     if attention.ndim != 4 or attention.shape[2:] != (sizes[-1], sizes[0]):
         return attention, list(texts), keeps  # refused later, as all are shown
-    is_named = [
-        np.array([is_padding_name(token) and not extra for token, extra in zip(*side, strict=True)])
-        for side in texts
-    ]
+    is_named = []
+    for tokens, special in texts:
+        is_pad = np.array(list(map(is_padding_name, tokens)))
+        is_named.append(is_pad & ~np.array(special))
     keeps = [~named for named in is_named]
     looks: NDArray[np.bool_] = np.any(attention, axis=(0, 1))
     keeps[0] &= ~_unseen_end(looks, texts[0][0])

@@ -292,14 +292,14 @@ class Labels:
     @cached_property
     def share(self) -> FloatArray:
         """The number that goes with `among_words`: a pattern's score, or a habit's share."""
-        return self._of_label([measured.share for measured in self._measured.values()])
+        return self._value_of_label([measured.share for measured in self._measured.values()])
 
     @cached_property
     def average(self) -> FloatArray:
         """The average head's number for it."""
-        return self._of_label([measured.average for measured in self._measured.values()])
+        return self._value_of_label([measured.average for measured in self._measured.values()])
 
-    def _of_label(self, values: Sequence[FloatArray | float]) -> FloatArray:
+    def _value_of_label(self, values: Sequence[FloatArray | float]) -> FloatArray:
         """Each head's value, of one for each pattern and habit; NaN where it has none of them."""
         return np.select([self.among_words == name for name in self._measured], values, np.nan)
 

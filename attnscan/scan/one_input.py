@@ -88,7 +88,12 @@ def find_dependencies(
     signature = scanner.signature(
         input_hash=pair.key, pairs_read=1, pairs_truncated=int(encoded.truncated)
     )
-    return Dependencies(encoded.units, encoded.unit_sentence, dependencies, signature)
+    return Dependencies(
+        units=encoded.units,
+        sentence=encoded.unit_sentence,
+        help=dependencies,
+        signature=signature,
+    )
 
 
 @dataclass(frozen=True)

@@ -280,7 +280,9 @@ def scan(
                 continue
             all_sums = add_sums(state.sums, sums)
             signature = scanner.signature(fingerprint=True) if all_sums else None
-            state = ScanState(scanner.options, seen, all_sums, signature)
+            state = ScanState(
+                options=scanner.options, seen=seen, sums=all_sums, signature=signature
+            )
             sums = {}
             if keep is not None:
                 keep(state)

@@ -235,7 +235,12 @@ class Scanner:
         """
         self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)
-        targets = Targets(batch, self.options.patterns, word_dependencies, only)
+        targets = Targets(
+            batch=batch,
+            patterns=self.options.patterns,
+            word_dependencies=word_dependencies,
+            only=only,
+        )
         reading = self.options.reading if self.options.labelled and only is None else None
         sums = pair_sums(targets, reading, partial(self.run, batch.model_inputs), observers)
         if only is not None:

@@ -281,7 +281,12 @@ class ScanState:
         ranked = None
         if options.split:
             ranked = scores_from_sums(sums, options, signature.layers, "ranked")
-        return HeadScores(signature, {options.reading.by: scores}, labels, ranked)
+        return HeadScores(
+            signature=signature,
+            scores_by={options.reading.by: scores},
+            labels_by=labels,
+            ranked_by=ranked,
+        )
 
 
 def _no_target(batch: EncodedBatch) -> Tensor:

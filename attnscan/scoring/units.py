@@ -261,7 +261,13 @@ class Units:
         parts = []
         for rows in self._row_ranges(block.rows, inputs.start, most):
             under_mask = self._under_mask(block, inputs, rows)
-            parts.append(UnitBlock(token_block, under_mask.batch, rows, under_mask.cache))
+            unit_block = UnitBlock(
+                token_block=token_block,
+                batch=under_mask.batch,
+                rows=rows,
+                cache=under_mask.cache,
+            )
+            parts.append(unit_block)
         return parts
 
     def _row_ranges(self, rows: slice, number: int, most: int) -> list[slice]:

@@ -270,7 +270,7 @@ def with_controls(
         controls.add(tuple(sorted(control)))
     if chosen in controls:
         return HeadSet(name, chosen)
-    return HeadSet(name, chosen, tuple(sorted(controls)), possible)
+    return HeadSet(name=name, heads=chosen, controls=tuple(sorted(controls)), possible=possible)
 
 
 def _sum_losses(

@@ -46,10 +46,10 @@ def examine(scanner: Scanner) -> Checkpoint:
         "classifier_head": "classifier" not in not_available,
     }
     return Checkpoint(
-        loaded.source.name,
-        facts,
-        _why_not_scored(scanner, sums),
-        {name: not_available.get(name) for name in MEASURES},
+        model=loaded.source.name,
+        facts=facts,
+        patterns=_why_not_scored(scanner, sums),
+        measures={name: not_available.get(name) for name in MEASURES},
     )
 
 

@@ -34,7 +34,8 @@ def trace_view(trace: Trace, width: int) -> Group:
         text = f"{len(shown)} of {len(titles)} checkpoints are shown; the table has all of them."
         lines += wrapped(text, width)
     lines += [Text(), *_beginnings(trace, shown, width)]
-    lines += [line for fault in trace.skipped for line in wrapped(plain(fault), width)]
+    for fault in trace.skipped:
+        lines += wrapped(plain(fault), width)
     return Group(*lines)
 
 
