@@ -1,6 +1,6 @@
 """When do induction heads appear? A small decoder is trained on repeated random words, and traced.
 
-    python examples/when_heads_appear.py RUN     (pip install 'attnscan[plot]' accelerate)
+    python examples/when_heads_appear.py [RUN]     (pip install 'attnscan[plot]' accelerate)
 
 An induction head looks at the word that came after the same word before. It needs a head below it
 that looks at the previous word, so that one comes first (Olsson et al. 2022). The checkpoints are
@@ -86,7 +86,7 @@ def make_model() -> LlamaForCausalLM:
 
 def main() -> None:
     """Train, label the heads every few steps, and say when two kinds of heads appeared."""
-    run = Path(sys.argv[1])
+    run = Path(sys.argv[1]) if sys.argv[1:] else Path("run")
     tokenizer = make_tokenizer()
     arguments = TrainingArguments(
         output_dir=str(run),

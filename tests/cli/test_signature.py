@@ -16,7 +16,7 @@ from support.hostile.runs import loaded_once, save_tiny_model
 
 from attnscan.cli.commands_table import COMMAND_NAMES
 
-UNSIGNED = {"patterns", "models"}  # tables that come of no input
+UNSIGNED = {"patterns", "models", "pairs"}  # tables that come of no input
 NO_TABLE = {"report", "plot", "serve"}
 SIGNED = sorted(set(COMMAND_NAMES) - UNSIGNED - NO_TABLE)
 OTHERS = {

@@ -67,10 +67,14 @@ class Expected:
 
     @property
     def marks(self) -> list[str]:
-        """The letters of all heads."""
+        """The letters of all heads, `?` where a label is not sure, `'` where a head rests."""
         labels = self.ranking.labels
-        both = zip(labels.among_words.flat, labels.unsure.flat, strict=True)
-        return [letter(str(name)) + "?" * bool(unsure) for name, unsure in both]
+        marks = []
+        for head in labels.grid:
+            doubt = "?" if labels.unsure[head.place] else ""
+            rests = "'" if labels.rests[head.place] else ""
+            marks.append(letter(str(labels.among_words[head.place])) + doubt + rests)
+        return marks
 
     def check(self, row: Mapping[str, object]) -> None:
         """That a head's row has its names and its numbers, those of the seven scores too."""
@@ -106,7 +110,7 @@ class Expected:
         for row in (*rows, *document["heads"]):
             self.check(row)
         screen = run(command, *self.arguments, "--predictive", "off").stdout
-        letters = re.findall(r"^ \d  ((?:\S\S? *){12})$", screen, flags=re.MULTILINE)
+        letters = re.findall(r"^ \d  ((?:\S{1,3} *){12})$", screen, flags=re.MULTILINE)
         assert " ".join(letters).split() == self.marks
 
 

@@ -30,6 +30,7 @@ SAYS = {
     ],
     "resting.py": ["| layer | looked at", "| all | 0.385 | 0.007 | 0.095 | 0.003 |"],
     "saved_weights.py": ["next-word", "delimiter"],
+    "when_heads_appear.py": ["a head gives more than half of its attention to induction from step"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
 }
 """What a script prints, among other things.

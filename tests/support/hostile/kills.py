@@ -162,7 +162,7 @@ class Writer:
 def writers() -> Iterator[Writer]:
     """All of them. A test holds this list to the commands and to the formats that there are."""
     formats: dict[str, tuple[str, ...]] = {"report": ("html",), "plot": PICTURES, "serve": ()}
-    formats |= dict.fromkeys(("ablate", "similar", "compare"), (*TABLES, *PICTURES))
+    formats |= dict.fromkeys(("ablate", "similar", "compare", "trace"), (*TABLES, *PICTURES))
     commands = {
         name: (name, *(line[: line.index("-o")] if "-o" in line else line))
         for name, line in lines().items()

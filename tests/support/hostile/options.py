@@ -69,6 +69,8 @@ def lines() -> dict[str, list[str]]:
         "profile": many,
         "compare": ["model", "model", "--pairs", "pairs.csv"],
         "syntax": ["--treebank", "trees.conllu", *model],
+        "trace": ["model", "--pairs", "pairs.csv"],
+        "pairs": ["pairs.csv"],
         "patterns": [],
         "models": ["model"],
     }
