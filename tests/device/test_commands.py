@@ -206,7 +206,9 @@ def _frames(result: Any) -> list[pd.DataFrame]:
     return [frame.reset_index() for frame in frames]
 
 
-def _check(run: Run, models: DeviceModels, directory: Path, ledger: Ledger) -> None:
+def _check(
+    run: Run, models: DeviceModels, directory: Path, ledger: Ledger, atol: float = 1e-6
+) -> None:
     """Compare a function's numbers on the device with those on the CPU."""
     expected = _frames(run(Commands("cpu", models, directory)))
     found = _frames(run(Commands("cuda", models, directory)))
@@ -220,7 +222,7 @@ def _check(run: Run, models: DeviceModels, directory: Path, ledger: Ledger) -> N
                     have[column].to_numpy(float, na_value=np.nan),
                     want[column].to_numpy(float, na_value=np.nan),
                     rtol=0,
-                    atol=1e-6,
+                    atol=atol,
                     err_msg=str(column),
                 )
             else:
@@ -245,7 +247,8 @@ def test_studies(name: str, models: DeviceModels, tmp_path: Path, ledger: Ledger
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG_INPUTS)
 def test_long_inputs(name: str, models: DeviceModels, tmp_path: Path, ledger: Ledger) -> None:
-    _check(LONG_INPUTS[name], models, tmp_path, ledger)
+    # A row's 1,500 shares are added in float32, in parts of another size than on a CPU
+    _check(LONG_INPUTS[name], models, tmp_path, ledger, atol=5e-6)
 
 
 @pytest.mark.usefixtures("ledger")
