@@ -125,12 +125,21 @@ def _find(name: str, hub: Callable[[], bool]) -> Source:
         raise ModelError(f"cannot read {name}: {reason}", "check the path") from None
     if source is not None:
         return source
+    hub_id, _, revision = name.rpartition("@")
     try:
-        validate_repo_id(name)
+        validate_repo_id(hub_id or name)
     except ValueError:
         raise ModelError(
             f"there is no directory {name}", "give a directory, a hub id, or 'bundled'"
         ) from None
+    if hub_id:  # a revision of a model: a branch, a tag or a commit
+        if find_in_cache(hub_id) is None and not hub():
+            raise ModelError(
+                f"the revision {revision} of {hub_id} is not in the local cache, "
+                "and the hub does not answer",
+                "check the name and the network",
+            )
+        return Source(name, hub_id, revision)
     source = find_in_cache(name)
     if source is not None:
         return source

@@ -15,6 +15,7 @@ from support.model_hub import COMMIT, ID, WHOLE, ModelHub, checkpoint, in_cache,
 from support.tiny_checkpoints import SMALL, loaded, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
+from attnscan.errors import ModelError
 from attnscan.model import sources
 from attnscan.model.loading import load
 from attnscan.model.sources import DEFAULT_MODEL, Catalog, Source, bundled, choose, hub_answers
@@ -323,3 +324,11 @@ def test_pickles_are_not_fetched(commits: dict[str, Path], online: pytest.Monkey
         ask(hub, online)
         assert f"cannot load the model {ID}" in refusal(lambda: load(Source(ID, ID)))
         assert hub.fetched("pytorch_model.bin") == 0
+
+
+def test_a_revision_of_a_hub_model_is_named_behind_an_at_sign() -> None:
+    source = choose("some/model@step1000", hub=lambda: True)
+    assert (source.name, source.location) == ("some/model@step1000", "some/model")
+    assert source.arguments["revision"] == "step1000"
+    with pytest.raises(ModelError, match="revision step1000 of some/model is not in the local"):
+        choose("some/model@step1000", hub=lambda: False)
