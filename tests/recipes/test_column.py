@@ -14,7 +14,7 @@ import attnscan
 result = attnscan.classify("the cat sat", "a dog ran", predictive="off", keep_attention=True)
 frame = result.to_frame()
 many = attnscan.heads([("the cat sat", "a dog ran")] * 2, predictive="off").to_frame()
-page = str(attnscan.report(result))
+page = attnscan.report(result).html
 print(json.dumps([list(frame), list(many), frame["distance"].between(0, 8).all().item(),
                   '"heading":"mean distance"' in page]))
 """

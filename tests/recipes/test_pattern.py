@@ -12,7 +12,7 @@ import json
 import attnscan
 
 result = attnscan.classify("the cat sat", "a dog ran", predictive="off", keep_attention=True)
-page = str(attnscan.report(result))
+page = attnscan.report(result).html
 print(json.dumps([list(result.to_frame()), [pattern.id for pattern in attnscan.PATTERNS],
                   '"id":"two-back"' in page]))
 """
