@@ -260,7 +260,7 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     words = sums["n"][:, 0, 0, 0]
     on, even = ((sums[name] @ members).reshape(12, -1, len(names)) for name in ("on", "even"))
     units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
-    means = Means(add_up(units, np.ones(12)), "in")
+    means = Means(add_up(units, np.ones(12)))
     assert means.names == names
     for ours, theirs in ((result.share, means.share), (result.chance, means.chance)):
         assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-12)
