@@ -1,11 +1,12 @@
 """Whether the tests of a room notice small random faults.
 
-    python tests/faults/mutants.py ROOM N [--seed SEED]
+    python tests/faults/mutants.py ROOM N [--seed SEED] [--only NUMBER ...]
 
 Makes N mutants of a package of attnscan, one after the other, in a copy of the checkout: a
-comparison, an operator, a constant or a condition is turned. The room's tests run on each. Prints a
-line for each mutant; survivors are those that no test notices, and each is worth a test or a reason
-why it changes nothing that a user can see.
+comparison, an operator, a constant or a condition is turned. The room's tests run on each, those of
+the mutated module first, in a fork of this process, which has loaded torch. Prints a line for each
+mutant; survivors are those that no test notices, and each is worth a test or a reason why it
+changes nothing that a user can see. `--only` runs again those of these numbers.
 """
 
 import argparse
@@ -13,17 +14,33 @@ import ast
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("attnscan", "benchmarks", "docs", "examples", "tests", "README.md", "pyproject.toml")
-QUIETLY = ("-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--hypothesis-profile", "quick")
-SECONDS = 600  # a mutant that runs longer is noticed: some loop does not end
+# What is loaded once, pytest did not rewrite
+REWRITES_LESS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+QUIETLY = ("-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "-n", "0")
+DRAWS = ("--hypothesis-profile", "quick", "--hypothesis-seed", "0")  # the same for each mutant
+LOADED_ONCE = (
+    "torch",
+    "transformers",
+    "transformers.models.bert.modeling_bert",
+    "transformers.models.gpt2.modeling_gpt2",
+    "pandas",
+    "scipy.stats",
+)
+"""What takes seconds to load; nothing of attnscan, which each fork loads with its mutant."""
+MIN_SECONDS = 120
+# Tests that take so many times as long as without a mutant notice it: some loop does not end
+SLOWER = 4
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -110,7 +127,8 @@ def mutants_in(path: Path) -> Iterator[Mutant]:
         after = mutated(node)
         if after is not None:
             replaced.append((node, f"({after})"))  # type: ignore[arg-type]
-        if isinstance(node, ast.If | ast.While | ast.IfExp):
+        # A comparison and a `not` are turned by themselves
+        if isinstance(node, ast.If | ast.While | ast.IfExp) and mutated(node.test) is None:
             replaced.append((node.test, f"(not ({ast.unparse(node.test)}))"))
         for expression, after in replaced:
             if "TYPE_CHECKING" in after:
@@ -121,28 +139,54 @@ def mutants_in(path: Path) -> Iterator[Mutant]:
             yield Mutant(path, expression.lineno, start, end, before, after)
 
 
-def pass_in(copy: Path, room: str) -> bool:
-    """Whether the room's tests pass in a copy of the checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", *QUIETLY, "-n", "0", f"tests/{room}"]
-    try:
-        run = subprocess.run(
-            command, cwd=copy, capture_output=True, env=environment, check=False, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return run.returncode == 0
+def tests_of(room: str, path: Path | None, copy: Path) -> list[str]:
+    """The room's test files, with those of a module first."""
+    files = sorted((copy / "tests" / room).rglob("test_*.py"))
+    if path is not None:
+        files.sort(key=lambda file: file.stem != f"test_{path.stem}")
+    return [str(file.relative_to(copy)) for file in files]
 
 
-def is_noticed(mutant: Mutant, copy: Path, room: str) -> bool:
-    """Whether the room's tests fail on a mutant, which is planted in a copy of the checkout."""
+def run_pytest(copy: Path, tests: list[str]) -> None:
+    """Run tests in a copy of the checkout, and end this process by their exit status."""
+    os.chdir(copy)
+    os.environ["PYTHONPATH"] = str(copy)
+    sys.path.insert(0, str(copy))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    pytest = import_module("pytest")
+    os._exit(pytest.main([*QUIETLY, *REWRITES_LESS, *DRAWS, *tests]))
+
+
+def pass_in(copy: Path, tests: list[str], seconds: float | None = None) -> bool:
+    """Whether tests pass in a copy of the checkout, in so many seconds."""
+    process = get_context("fork").Process(target=run_pytest, args=(copy, tests))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    return process.exitcode == 0
+
+
+def is_noticed(mutant: Mutant, copy: Path, tests: list[str], seconds: float) -> bool:
+    """Whether tests fail on a mutant, which is planted in a copy of the checkout."""
     planted = copy / mutant.path.relative_to(ROOT)
     source = planted.read_bytes()
     planted.write_bytes(source[: mutant.start] + mutant.after.encode() + source[mutant.end :])
     try:
-        return not pass_in(copy, room)
+        return not pass_in(copy, tests, seconds)
     finally:
         planted.write_bytes(source)
+
+
+def load_once() -> None:
+    """Load what all forks share, as the tests would load it."""
+    os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    sys.dont_write_bytecode = True
+    for module in LOADED_ONCE:
+        import_module(module)
 
 
 def copy_checkout(copy: Path) -> None:
@@ -157,29 +201,48 @@ def copy_checkout(copy: Path) -> None:
         (copy.parent / "shared").symlink_to(shared.resolve())
 
 
+def sample(room: str, count: int, seed: int) -> list[Mutant]:
+    """Draw mutants of a room; with a larger count the same ones and more."""
+    mutants = list[Mutant]()
+    for path in sorted((ROOT / "attnscan" / room).rglob("*.py")):
+        mutants += mutants_in(path)
+    random.Random(seed).shuffle(mutants)
+    return mutants[:count]
+
+
 def main() -> None:
     """Plant mutants, and list which of them no test notices."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("room", help="a package of attnscan, such as scoring")
     parser.add_argument("count", type=int, help="how many mutants")
     parser.add_argument("--seed", type=int, default=0, help="chooses other mutants")
+    parser.add_argument("--only", type=int, nargs="+", help="run those of these numbers")
+    parser.add_argument("--list", action="store_true", help="list the mutants, and run none")
     arguments = parser.parse_args()
-    mutants = list[Mutant]()
-    for path in sorted((ROOT / "attnscan" / arguments.room).rglob("*.py")):
-        mutants += mutants_in(path)
-    chosen = random.Random(arguments.seed).sample(mutants, arguments.count)
+    room = arguments.room
+    mutants = dict(enumerate(sample(room, arguments.count, arguments.seed)))
+    if arguments.only is not None:
+        mutants = {number: mutants[number] for number in arguments.only}
+    if arguments.list:
+        for number, mutant in mutants.items():
+            print(f"{number:4}  {mutant}")
+        return
+    load_once()
     noticed = 0
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / "checkout"
         copy_checkout(copy)
-        if not pass_in(copy, arguments.room):
+        start = time.monotonic()
+        if not pass_in(copy, tests_of(room, None, copy)):
             sys.exit("the tests fail without a mutant")
-        for mutant in chosen:
-            killed = is_noticed(mutant, copy, arguments.room)
+        seconds = max(MIN_SECONDS, SLOWER * (time.monotonic() - start))
+        for number, mutant in mutants.items():
+            killed = is_noticed(mutant, copy, tests_of(room, mutant.path, copy), seconds)
             noticed += killed
-            print(f"{'noticed ' if killed else 'SURVIVES'}  {mutant}", flush=True)
-    print(f"{noticed} of {len(chosen)} mutants are noticed, of {len(mutants)} that can be made")
-    sys.exit(noticed < len(chosen))
+            outcome = "noticed " if killed else "SURVIVES"
+            print(f"{number:4}  {outcome}  {mutant}", flush=True)
+    print(f"{noticed} of {len(mutants)} mutants are noticed")
+    sys.exit(noticed < len(mutants))
 
 
 if __name__ == "__main__":

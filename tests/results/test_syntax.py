@@ -8,6 +8,7 @@ from support.toy_bert import save_toy_bert
 from support.treebanks import planted
 
 import attnscan
+import attnscan.api.pictures_and_pages  # it declares `report`, whose options `read_trees` takes
 from attnscan.api.studies import read_trees
 from attnscan.errors import OptionError
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, sentence_numbers
