@@ -22,6 +22,7 @@ from attnscan.inputs.sentence import EncodedInput, Pair, Unit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.predictive import (
     MaskedQueries,
+    _usual_words,
     help_between_words,
     help_of,
     shares_of_best,
@@ -186,15 +187,25 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
 
 
 @pytest.mark.parametrize(
-    ("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)]
+    ("count", "most"),
+    [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11), (9, 9)],
 )
 def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, most: int) -> None:
     words = spread(range(count), most)
     assert len(words) == len(set(words)) <= most
     assert words == sorted(words)
     assert words[0] == 0 and (most < 8 or words[-1] == count - 1)
-    if count > most:
+    if count <= most:
+        assert len(words) == count
+    else:
         assert len(words) > most - 4
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"), [(1024, 32), (1025, 31), (2048, 22), (8192, 11), (10**6, 2)]
+)
+def test_of_more_than_1024_tokens_fewer_words_are_asked_about(tokens: int, words: int) -> None:
+    assert _usual_words(tokens) == words
 
 
 def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:

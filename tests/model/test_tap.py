@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from support.families import (
     ENCODER_DECODERS,
     TAPPED,
@@ -31,7 +29,6 @@ from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, visible_keys
 from attnscan.model.tap import AttentionTap
-from attnscan.model.threads import parallel_map
 from attnscan.results.grid import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -214,20 +211,6 @@ def test_with_nothing_changed_a_model_says_what_it_says_itself(family: str) -> N
     torch.testing.assert_close(seen[present], itself[present], atol=2e-5, rtol=1e-4)
     assert shapes == [(layer, (2, 12, 2 if family == "convbert" else 4)) for layer in range(3)]
     assert (none - seen)[present].abs().max() > 2e-5
-
-
-@given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
-def test_results_come_in_order(items: list[int], workers: int) -> None:
-    results = parallel_map(workers, items, lambda item: item + 1)
-    assert list(results) == [(item, item + 1) for item in items]
-
-
-def test_an_error_is_raised_in_its_items_place() -> None:
-    stream = parallel_map(2, [2, 1, 0, 4], lambda item: 1 / item)
-    assert [next(stream), next(stream)] == [(2, 0.5), (1, 1.0)]
-    with pytest.raises(ZeroDivisionError):
-        next(stream)
-    assert list(stream) == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)
