@@ -329,7 +329,7 @@ def state_file(state: File | None) -> Path | None:
 
 
 @library_function()
-def profile(  # a user of the library names them
+def profile(
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,
     *,

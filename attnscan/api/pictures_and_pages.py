@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from attnscan.results.attention import Selection
     from attnscan.results.heads import HeadScores
     from attnscan.views.page.page import Page
-    from attnscan.views.pictures import Drawable, PictureKind
+    from attnscan.views.pictures.picture import Drawable, PictureKind
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def plot(  # noqa: PLR0913  # a user of the library names them
         )
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
-    from attnscan.views.pictures import picture
+    from attnscan.views.pictures.picture import picture
 
     chosen: dict[str, Any] = {**options}
     if kind not in (None, "map", "scores", "layers"):

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 
 @library_function(predictive="off")
-def explain(  # a user of the library names them
+def explain(
     heads: Annotated[Heads, HEADS] = "all",
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,
@@ -162,7 +162,7 @@ def _explain_input(call: LibraryCall, pattern: str | None, token: str | int | No
 
 
 @library_function(predictive="off")
-def head(  # a user of the library names them
+def head(
     heads: Annotated[Heads, HEADS],
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,

@@ -4,6 +4,6 @@ palette.py   the letters and colours of patterns
 behaviour.py what heads do, and what scores are worth, as screens, pages and notebooks say it
 notebook.py  HTML of a result
 terminal/    screens
-pictures.py  PNG, SVG and PDF
+pictures/    PNG, SVG and PDF
 page/        the offline page
 """

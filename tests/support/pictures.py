@@ -27,7 +27,7 @@ from attnscan.cli.commands.pictures_and_pages import PlotKind
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.inputs.read import shipped_pairs
 from attnscan.model.sources import choose
-from attnscan.views.pictures import picture
+from attnscan.views.pictures.picture import picture
 
 DIRECTORY = ROOT / "docs" / "pictures"
 # Rich's own frame asks a server for its font: this one takes what the reader's machine has.

@@ -35,7 +35,8 @@ from attnscan.text import counted
 from attnscan.views import palette
 from attnscan.views.behaviour import kinds_of
 from attnscan.views.palette import letter, mark_of, words
-from attnscan.views.pictures import Drawable, draw_weights, picture
+from attnscan.views.pictures.picture import Drawable, picture
+from attnscan.views.pictures.weights import draw_weights
 
 NAMES = [pattern.id for pattern in PATTERNS]
 BOTH = pytest.mark.parametrize("lines", [False, True])

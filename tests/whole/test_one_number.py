@@ -20,7 +20,7 @@ from attnscan import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import answer_of, page
 from attnscan.views.palette import letter, words
-from attnscan.views.pictures import picture
+from attnscan.views.pictures.picture import picture
 from attnscan.views.terminal.comparison import comparison_view
 from attnscan.views.terminal.heads import first_screen
 from attnscan.views.terminal.parts import render
