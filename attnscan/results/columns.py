@@ -99,11 +99,13 @@ HELD_COLUMNS = (
         "what the head does in a second corpus",
         lambda result: result.held.label,
         is_text=True,
+        heading="held label",
     ),
     TableColumn(
         "held_share",
         "the second corpus' share of what the head does among words in this one",
         lambda result: result.held_share,
+        heading="held share",
     ),
 )
 """Of `HeadScores` beside which a second corpus is held: behind all others."""

@@ -672,6 +672,40 @@ def test_the_page_of_many_pairs_has_a_map_with_intervals(
     assert texts(page.locator("#tabs button")) == ["Model", "Head", "Table"]
 
 
+def test_label_that_changed_in_a_second_corpus_is_marked(
+    opened: Open, pages: Path, ranking: HeadScores
+) -> None:
+    labels = ranking.labels
+    habits = labels.habits
+    assert habits is not None
+    sure = (labels.label != "") & ~labels.unsure
+    layer, head = np.argwhere(sure & ~labels.follows & ~labels.rests)[0]
+    name = f"{layer}-{head}"
+    winner = habits.winner.copy()
+    winner[layer, head] = -1  # there, this head has no habit
+    other = replace(labels, habits=habits._replace(winner=winner))
+    held = replace(ranking, labels_by={ranking.reading: other})
+    path = pages / "held.html"
+    attnscan.report(replace(ranking, held=held), output=path)
+    page = opened(path)
+    expect(page.locator("#summary")).to_contain_text(
+        f"{sure.sum() - 1} of {sure.sum()} sure labels"
+    )
+    expect(page.locator("#model-hint")).to_contain_text(
+        "≠: sure, and another label in the second corpus."
+    )
+    marked = page.locator("#thumbnails button", has_text="≠")
+    assert marked.evaluate_all("all => all.map(button => button.value)") == [name]
+    expect(marked).to_have_attribute("title", re.compile("another label in the second corpus"))
+    marked.click()
+    expect(page.locator(f"#picker button[value='{name}']")).to_contain_text("≠")
+    expect(page.locator("#cards h2 b")).to_have_text("≠")
+    expect(page.locator("#cards")).to_contain_text("another label, no distinct habit")
+    page.click("#tabs button[value='table']")
+    expect(page.locator("#scores td b", has_text="≠")).to_have_count(1)
+    expect(page.locator("#scores thead")).to_contain_text("held label")
+
+
 def test_the_page_of_many_pairs_has_cards_with_profiles(
     opened: Open, pairs_page: Path, ranking: HeadScores
 ) -> None:

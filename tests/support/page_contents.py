@@ -139,7 +139,7 @@ class Elements(HTMLParser):
         """
         tables = json.loads(self.bytes_of("tables").tobytes())
         facts: dict[str, Any] = self.data["inputs"][0]
-        names = ("rows", "unsure", "rests", "chance", "profiles")
+        names = ("rows", "unsure", "changed", "rests", "chance", "profiles")
         for name in names:
             facts[name] = {reading: table[name] for reading, table in tables.items()}
         return facts | {"columns": tables[facts["usual"]]["columns"]}

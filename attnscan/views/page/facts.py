@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from attnscan.results.attention import PADDING, Attention
-from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS, PAGE_COLUMNS
+from attnscan.results.columns import HEAD_COLUMNS, HELD_COLUMNS, MEAN_COLUMNS, PAGE_COLUMNS
 from attnscan.results.files import render
 from attnscan.results.grid import Head
 from attnscan.results.habits import HABITS
@@ -127,7 +127,7 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
 def _facts_of_columns() -> dict[str, dict[str, Any]]:
     """How the page shows the columns of its table that are not patterns' scores."""
     columns = {}
-    for column in (*HEAD_COLUMNS, *MEAN_COLUMNS, *PAGE_COLUMNS):
+    for column in (*HEAD_COLUMNS, *MEAN_COLUMNS, *HELD_COLUMNS, *PAGE_COLUMNS):
         columns[column.name] = {
             "heading": column.heading or column.name,
             "isText": column.is_text,
@@ -203,6 +203,8 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         values = column.values(result)
         if values is not None:
             frame[column.name] = values.ravel()
+    for column in () if result.held is None else HELD_COLUMNS:
+        frame[column.name] = column.values(result).ravel()
     for p, pattern in enumerate(() if result.is_one_input else patterns):
         for end, bound in zip(("low", "high"), table.interval, strict=True):
             frame[f"{pattern}_{end}"] = bound[..., p].ravel()
@@ -213,6 +215,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
         "rows": rows,
         "unsure": labels.unsure.ravel().astype(int).tolist(),
         "rests": labels.rests.ravel().astype(int).tolist(),
+        "changed": (result.changed & ~labels.unsure).ravel().astype(int).tolist(),
         "chance": np.broadcast_to(table.chance, table.score.shape).reshape(len(grid), -1).tolist(),
         "summary": plain(f"{summary(result)} {held_summary(result)}".strip()),
         "does": [statement(labels, head) for head in heads],

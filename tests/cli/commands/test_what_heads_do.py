@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.command_line import COLUMNS, A, B, classify, misuse, run, table
+from support.page_contents import Elements
 from support.toy_bert import save_toy_bert
 from typer.testing import CliRunner
 
@@ -258,3 +259,70 @@ def test_saved_weights_come_back_as_the_same_tables(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(
             by_file.drop(columns="model"), by_model.drop(columns="model"), atol=2e-6
         )
+
+
+class TestSecondCorpus:
+    """`--held`: a head that looks at punctuation, over pairs with punctuation and without."""
+
+    @pytest.fixture(scope="class")
+    def planted(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        plan = {(0, 0): "next-word", (0, 1): "punctuation", (1, 2): "previous-word"}
+        plan[1, 0] = "delimiter"
+        return str(save_toy_bert(tmp_path_factory.mktemp("toys") / "toy", 2, 3, plan))
+
+    @pytest.fixture
+    def over(self, planted: str, place: Path) -> tuple[str, ...]:
+        """Options: twelve pairs, of which eight are held without their punctuation."""
+        nouns = product(("sat", "ran", "went", "bought", "to", "on"), ("the", "a"))
+        rows = [
+            f"the cat {verb} , on the mat .\ta dog {verb} to {x} , store ." for verb, x in nouns
+        ]
+        plain_rows = [row.replace(" ,", "").replace(" .", "") for row in rows[:8]]
+        for name, lines in (("a.tsv", rows), ("b.tsv", plain_rows)):
+            (place / name).write_text("\n".join(["sentence_a\tsentence_b", *lines]) + "\n")
+        return "--model", planted, "--pairs", "a.tsv", "--held", "b.tsv", *OFF
+
+    def test_table_has_label_and_share_of_the_held_pairs(self, over: tuple[str, ...]) -> None:
+        rows = table("heads", *over, keep_default_na=False).set_index("name")
+        alone = table("heads", *over[:2], "--pairs", "b.tsv", *OFF, keep_default_na=False)
+        alone = alone.set_index("name")
+        assert rows.columns[-2:].tolist() == ["held_label", "held_share"]
+        assert rows["held_label"].tolist() == alone["label"].tolist()
+        assert rows.loc["L0H1", ["label", "held_label"]].tolist() == ["punctuation", "same-keys"]
+        assert rows.loc["L0H1", "held_share"] == 0  # there is none to look at
+        assert rows.loc["L0H0", "held_share"] == alone.loc["L0H0", "share"] == 1
+        assert rows.loc["L1H0", ["label", "held_label"]].tolist() == ["delimiter", "delimiter"]
+
+    def test_json_has_what_the_table_has(self, over: tuple[str, ...]) -> None:
+        document = json.loads(run("heads", *over, "--format", "json").stdout)
+        rows = {row["name"]: row for row in document["heads"]}
+        assert rows["L0H1"]["held_label"] == "same-keys"
+        assert rows["L0H1"]["held_share"] == 0
+        assert rows["L1H2"]["held_label"] == "previous-word"
+
+    def test_screen_counts_what_is_the_same_and_marks_the_rest(self, over: tuple[str, ...]) -> None:
+        lines = run("heads", *over).stdout.splitlines()
+        assert "5 of 6 sure labels are the same on the 8 held pairs." in lines
+        layers = [re.search(r" [01]  (\S+ +\S+ +\S+)$", line) for line in lines]
+        assert [layer[1].split() for layer in layers if layer] == [
+            ["N", "u≠", "e"],
+            ["e'", "e", "P"],
+        ]
+        assert "≠ another label there" in " ".join(" ".join(lines).split())
+
+    def test_card_says_what_the_head_does_there(self, over: tuple[str, ...]) -> None:
+        text = run("head", "0-1", *over).stdout
+        assert "On the 8 held pairs: another label, same-keys; punctuation 0.00." in text
+        text = run("head", "0-0", *over).stdout
+        assert "On the 8 held pairs: the same label, next-word; the next word 1.00." in text
+
+    def test_page_marks_changed_labels_and_has_the_columns(
+        self, over: tuple[str, ...], place: Path
+    ) -> None:
+        run("report", *over, "-o", "page.html")
+        facts = Elements((place / "page.html").read_text(encoding="utf-8")).facts
+        rows = facts["rows"]["weight-words"]
+        saved = [dict(zip(facts["columns"], row, strict=True)) for row in rows]
+        assert [row["held_label"] for row in saved][1] == "same-keys"
+        assert facts["changed"]["weight-words"] == [0, 1, 0, 0, 0, 0]
+        assert facts["held"][1].startswith("On the 8 held pairs: another label")

@@ -143,6 +143,15 @@ def test_page_of_pairs_has_the_cells_of_the_csv_and_intervals(ranking: HeadScore
     assert facts["unsure"]["weight-words"] == ranking.labels.unsure.ravel().astype(int).tolist()
 
 
+def test_page_of_pairs_has_the_columns_of_a_second_corpus(ranking: HeadScores) -> None:
+    compared = replace(ranking, held=ranking)
+    facts = Elements(page(compared).html).facts
+    written = compared.to_frame()
+    assert facts["columns"][: len(written.columns)] == list(written.columns)
+    assert {"held_label", "held_share"} <= set(facts["columns"])
+    assert set(facts["changed"]["weight-words"]) == {0}  # it is the same corpus
+
+
 def test_page_of_pairs_has_shares_with_errors(ranking: HeadScores) -> None:
     facts = Elements(page(ranking).html).facts
     profile = ranking.profile

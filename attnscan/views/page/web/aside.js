@@ -4,7 +4,7 @@ import { html } from "./preact.js";
 import { Group } from "./dom.js";
 import { allHeads, headsPerLayer, holds, isOfPairs } from "./data.js";
 import { change, chosenHeads, isOff, state } from "./state.js";
-import { isUnsure, kindOf, markOf } from "./reading.js";
+import { doubtInWords, kindOf, markOf } from "./reading.js";
 import { choose, colorsOf, unknownHeads, writeHeads } from "./heads.js";
 import { Card } from "./card.js";
 
@@ -43,7 +43,7 @@ function Picker({ chosen }) {
     const isChosen = chosen.includes(head);
     const kind = kindOf(head);
     const { color, ink } = several && isChosen ? colorsOf(head) : kind;
-    const about = `${head.name}, ${kind.words}${isUnsure(head) ? ", not sure" : ""}`;
+    const about = `${head.name}, ${kind.words}${doubtInWords(head)}`;
     const isAbsent = !isOfPairs && !holds("weights", head);
     return html`<button key=${head.name} type="button" value=${head.name} aria-pressed=${isChosen} title=${about}
       aria-label="${markOf(head)} ${about}" style=${{ "--color": color, "--ink": ink }}

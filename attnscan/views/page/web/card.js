@@ -9,19 +9,21 @@ import {
   aboveChance,
   cellOf,
   chanceOf,
+  doubtOf,
   intervalOf,
   isUnsure,
   kindOf,
   numbersOf,
   rests,
   statementOf,
+  whyDoubt,
   whyNone,
 } from "./reading.js";
 import { colorsOf } from "./heads.js";
 
 /** What is known of a head: what it does, how sure that is, its scores, its links, where its attention goes. */
 export function Card({ head, isBrief }) {
-  const doubt = isUnsure(head) && html`<b title=${facts.whyUnsure}>?</b>`;
+  const doubt = doubtOf(head) && html`<b title=${whyDoubt(head)}>${doubtOf(head)}</b>`;
   const title = html`<h2>
     <${Swatch} color=${colorsOf(head).color} />Head ${head.name} <span>${kindOf(head).words}${doubt}</span>
   </h2>`;

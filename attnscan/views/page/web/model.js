@@ -17,7 +17,9 @@ import { change, chosenHeads, isOff, reading, state } from "./state.js";
 import { Select } from "./controls.js";
 import {
   cellOf,
+  doubtInWords,
   intervalOf,
+  isChanged,
   isOf,
   isUnsure,
   kindOf,
@@ -82,6 +84,7 @@ function modelHint() {
     isOfPairs || allHeads.every((head) => holds("weights", head)) ? "" : " Dashed: a thumbnail alone.",
     allHeads.some(rests) ? ` ${facts.restsMark}, paler: rests, more than half is on special tokens.` : "",
     allHeads.some((head) => isUnsure(head)) ? ` ?: ${facts.whyUnsure}.` : "",
+    allHeads.some(isChanged) ? " ≠: sure, and another label in the second corpus." : "",
     unranked ? ` No head has a rank by ${unranked.id}: ${whyNone(unranked)}.` : "",
     wanted && !allHeads.some((head) => isOf(head, wanted.id)) ? ` No head does this: ${wanted.words}.` : "",
   ].join("");
@@ -108,7 +111,7 @@ function Thumbnail({ head, small, cells }) {
   const interval = intervalOf(head, byPlace ? kind.id : state.order);
   const written = [head.name, shown];
   if (isOfPairs) written.unshift(markOf(head), narrow() ? shown : interval);
-  const doubts = `${isUnsure(head) ? ", not sure" : ""}${rests(head) ? ", rests on special tokens" : ""}`;
+  const doubts = `${doubtInWords(head)}${rests(head) ? ", rests on special tokens" : ""}`;
   const classes = {
     rests: rests(head),
     none: kind.id === "none",

@@ -48,6 +48,9 @@ export function whyNone(pattern) {
 /** Whether a head's label would not stay, or rests on too little to tell. */
 export const isUnsure = (head, by = reading()) => tables[by].unsure[head.index] === 1;
 
+/** Whether a head's label is sure, and another one in the second corpus that was held against this one. */
+export const isChanged = (head) => tables[reading()].changed[head.index] === 1;
+
 /** Whether more than half of a head's attention is on special tokens. */
 export const rests = (head) => tables[reading()].rests[head.index] === 1;
 
@@ -68,9 +71,23 @@ export function kindsShown() {
 /** What a head does, with its numbers. */
 export const statementOf = (head) => tables[reading()].does[head.index] ?? kindOf(head).words;
 
-/** A head's letter as on every map, `?` if its label is not sure, and a mark if it rests. */
-export const markOf = (head) =>
-  kindOf(head).letter + (isUnsure(head) ? "?" : "") + (rests(head) ? facts.restsMark : "");
+/** `?` if a head's label is not sure, `≠` if it is sure and another one in the second corpus. */
+export function doubtOf(head) {
+  if (isUnsure(head)) return "?";
+  return isChanged(head) ? "≠" : "";
+}
+
+/** What `doubtOf` means, in words behind others. */
+export function doubtInWords(head) {
+  if (isUnsure(head)) return ", not sure";
+  return isChanged(head) ? ", another label in the second corpus" : "";
+}
+
+/** What `doubtOf` means, in full. */
+export const whyDoubt = (head) => (isUnsure(head) ? facts.whyUnsure : "sure, and another label in the second corpus");
+
+/** A head's letter as on every map, its doubt, and a mark if it rests. */
+export const markOf = (head) => kindOf(head).letter + doubtOf(head) + (rests(head) ? facts.restsMark : "");
 
 /** Whether a kind's colour is on the map: heads that rest have the one of what they do among words. */
 export const hasColor = (id) => id !== "delimiter" || allHeads.some((head) => kindOf(head).id === id);

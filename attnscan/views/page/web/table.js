@@ -5,7 +5,7 @@ import { Group, saveAs, Swatch } from "./dom.js";
 import { allHeads, column, columnsShown, facts, kindNamed, patterns } from "./data.js";
 import { change, state } from "./state.js";
 import { Select } from "./controls.js";
-import { aboveChance, cellOf, isOf, isUnsure, kindsShown } from "./reading.js";
+import { aboveChance, cellOf, doubtOf, isOf, kindsShown, whyDoubt } from "./reading.js";
 import { openHead } from "./heads.js";
 
 /** Whether a column holds names; the others hold numbers. */
@@ -63,7 +63,7 @@ export function tableView() {
 function labelCell(head, name) {
   const kind = kindNamed[cellOf(head, name)];
   if (!kind) return html`<td class="none">${kindNamed.none.words}</td>`;
-  const doubt = name === "label" && isUnsure(head) && html`<b title=${facts.whyUnsure}>?</b>`;
+  const doubt = name === "label" && doubtOf(head) && html`<b title=${whyDoubt(head)}>${doubtOf(head)}</b>`;
   return html`<td title=${kind.words}><${Swatch} color=${kind.color} />${kind.words}${doubt}</td>`;
 }
 
