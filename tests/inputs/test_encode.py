@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -118,6 +119,94 @@ def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
     assert _encoded(KINDS["wordpiece"](), "the cat", "a").segments == (0, 0, 0, 0, 1, 1)
     assert _encoded(KINDS["byte-level"](), "the cat", "a").segments == (0, 0, 0, 0, 1, 1, 1)
     assert _encoded(KINDS["unigram"](), "cat", "cat").segments == (0, 0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "segments"),
+    [
+        ("a [SEP] b [SEP]", (0, 0, 1, 1)),  # nothing opens the first sentence
+        ("[CLS] a b", (0, 0, 0)),
+        ("[CLS] a [SEP] [SEP] b", (0, 0, 0, 1, 1)),
+        ("[CLS] [SEP]", (0, 0)),
+    ],
+)
+def test_a_delimiter_opens_what_follows_or_closes_what_was(
+    text: str, segments: tuple[int, ...]
+) -> None:
+    assert input_of(text).segments == segments
+
+
+def test_a_target_and_its_start_token_are_the_second_segment() -> None:
+    read = replace(input_of("<s> </s> le chat"), sentence=(SPECIAL, SPECIAL, 1, 1))
+    assert read.segments == (1, 1, 1, 1)
+    assert replace(read, source=3).segments == (0, 0, 0, 1)
+
+
+class TestCharacters:
+    """Which units of a sentence have some of its characters."""
+
+    ENCODED = replace(
+        input_of("[CLS] the cat [SEP] a [SEP]"),
+        spans=((0, 0), (0, 3), (4, 7), (0, 0), (0, 1), (0, 0)),
+    )
+
+    @pytest.mark.parametrize(
+        ("sentence", "start", "end", "units"),
+        [
+            (0, 0, 7, [1, 2]),
+            (0, 2, 5, [1, 2]),
+            (0, 3, 4, []),  # the space
+            (0, 4, 5, [2]),
+            (0, 0, 3, [1]),
+            (1, 0, 1, [4]),
+        ],
+    )
+    def test_units_share_a_character(
+        self, sentence: int, start: int, end: int, units: list[int]
+    ) -> None:
+        assert self.ENCODED.units_between(sentence, start, end) == units
+
+    def test_without_offsets_they_are_unknown(self) -> None:
+        with pytest.raises(InputError, match="the characters of tokens are unknown"):
+            input_of("the cat").units_between(0, 0, 3)
+
+
+class TestTags:
+    PAIR = Pair(Sentence("a", [(0, 1)], {"upos": ["DET"], "head": [0]}), Sentence("b"))
+
+    def test_a_tag_is_of_both_sentences(self) -> None:
+        encoded = replace(input_of("[CLS] a [SEP] b"), pair=self.PAIR, number=7)
+        with pytest.raises(InputError, match="sentence B of pair 7 has no tag 'upos'; give Sent"):
+            encoded.tags("upos")
+
+    def test_the_tags_that_there_are_are_said(self) -> None:
+        encoded = replace(input_of("[CLS] a [SEP] b"), pair=self.PAIR)
+        with pytest.raises(InputError, match="sentence A has no tag 'x'; its tags are upos, head"):
+            encoded.tags("x")
+        with pytest.raises(InputError, match="has no tag 'upo'; did you mean 'upos'"):
+            encoded.tags("upo")
+
+
+class TestHiding:
+    """Some tokens are hidden behind the mask token."""
+
+    ENCODED = replace(
+        input_of("[CLS] the straw ##berries . [SEP]", "word"),
+        model_inputs={"input_ids": [*"abcdef"]},
+    )
+
+    def test_the_mask_takes_their_places(self) -> None:
+        hidden = self.ENCODED.hiding([3, 4], 9, "[MASK]")
+        assert hidden.tokens == ("[CLS]", "the", "straw", "[MASK]", "[MASK]", "[SEP]")
+        assert hidden.model_inputs["input_ids"] == ["a", "b", "c", 9, 9, "f"]
+        assert hidden.units == ("[CLS]", "the", "straw[MASK]", "[MASK]", "[SEP]")
+        assert hidden.punctuation[4] is False
+        assert self.ENCODED.tokens[3] == "##berries"
+
+    @pytest.mark.parametrize("place", [0, 5, 6, -2])
+    def test_only_words_can_be_hidden(self, place: int) -> None:
+        with pytest.raises(InputError, match=f"there is no word at token {place} that could be"):
+            self.ENCODED.hiding([1, place], 9, "[MASK]")
 
 
 def test_an_input_that_just_fits_is_not_too_long(tokenizer: Any) -> None:

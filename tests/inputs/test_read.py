@@ -25,8 +25,16 @@ from support.pair_files import (
 )
 
 from attnscan.errors import PairsError
-from attnscan.inputs.read import about_how_many, read_pairs
+from attnscan.inputs.read import (
+    RANDOM,
+    RANDOM_SEQUENCES,
+    about_how_many,
+    random_pairs,
+    read_pairs,
+    shipped_pairs,
+)
 from attnscan.inputs.records import KNOWN_COLUMNS, FileReading
+from attnscan.inputs.report import collect_reports
 from attnscan.inputs.sentence import Pair
 
 ROOT = Path(__file__).parents[2]
@@ -414,3 +422,85 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
         is about_how_many(["https://host/a.csv"])
         is None
     )
+
+
+class TestShipped:
+    def test_shipped_pairs_know_their_places(self) -> None:
+        records = list(shipped_pairs())
+        assert len(records) == 336
+        assert records[0].where == "attnscan/inputs/data/pairs.csv:2"
+        assert [record.place.row for record in records] == list(range(1, 337))
+
+    def test_random_words_stand_twice_behind_a_stop(self) -> None:
+        records = list(random_pairs())
+        assert len(records) == RANDOM_SEQUENCES
+        for number, record in enumerate(records, 1):
+            stop, *words = record.pair.a.split()
+            assert stop == "."
+            assert words[:25] == words[25:]
+            assert len(set(words)) == 25
+            assert (record.place.row, record.place.file) == (number, RANDOM)
+            assert record.where == f"{RANDOM}: sequence {number}"
+
+    def test_random_words_depend_on_the_seed_alone(self) -> None:
+        first = [record.pair for record in random_pairs()]
+        assert first == [record.pair for record in random_pairs(0)]
+        assert first != [record.pair for record in random_pairs(1)]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "why"),
+    [
+        ("premise,hypothesis", None, "known names"),
+        ("x", None, "the only column"),
+        ("x,y", ["y"], "named by --columns"),
+    ],
+)
+def test_a_report_says_why_columns_are_read(
+    make: Make, header: str, columns: tuple[str, ...] | None, why: str
+) -> None:
+    with collect_reports() as reports:
+        list(read_pairs([make("p.csv", f"{header}\n{header}\n")], FileReading(columns)))
+    assert [report.why for report in reports] == [why]
+
+
+def test_two_columns_without_names_are_the_only_ones(make: Make) -> None:
+    with collect_reports() as reports:
+        path = make("p.csv", "The cat sat on the mat.,A cat sat.\n")
+        assert pairs_in(path) == [Pair("The cat sat on the mat.", "A cat sat.")]
+    assert (reports[0].why, reports[0].first_line) == ("the only columns", "data")
+
+
+def test_reports_are_collected_while_they_are_asked_for(make: Make) -> None:
+    path = make("p.tsv", "text\na\n")
+    with collect_reports() as reports:
+        pairs_in(path)
+        pairs_in(path)
+    pairs_in(path)
+    assert [(report.file, report.separator) for report in reports] == [(path, "\t")] * 2
+
+
+def test_more_than_twenty_columns_are_not_all_listed(make: Make) -> None:
+    for count in (20, 21):
+        names = ",".join(f"x{number}" for number in range(count))
+        listed = ", ".join(f"'x{number}'" for number in range(20)) + ", …" * (count > 20)
+        assert f"the columns are {listed}, and none" in refusal(make("p.csv", f"{names}\n")).what
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"columns": ["text"], "data": [["a", "b"]]}',
+        '{"columns": ["text"], "data": ["a"]}',
+        '{"columns": "text", "data": [["a"]]}',
+    ],
+)
+def test_rows_that_do_not_fit_their_columns_are_refused(make: Make, content: str) -> None:
+    assert "p.json: its columns are" in refusal(make("p.json", content)).what
+
+
+def test_an_open_quote_takes_no_more_than_16_mib(make: Make) -> None:
+    cells = ["x" * ((16 << 20) - 1), "x" * ((16 << 20) + 1)]
+    good, bad = skipping(make("p.csv", f'text,n\n"{cells[0]}",1\n"{cells[1]}",2\n'))
+    assert [len(record.pair.a) for record in good] == [len(cells[0])]
+    assert bad == ["p.csv:3: is not valid CSV: field larger than field limit (16777216)"]

@@ -7,6 +7,7 @@ from collections import UserDict, namedtuple
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -320,3 +321,20 @@ def test_how_many_there_are_is_told_where_that_is_known() -> None:
     ):
         assert objects_in(pairs).total == 3
     assert objects_in(iter(PAIRS)).total is None
+
+
+class WithClasses(HuggingFace):
+    """A data set that knows the names of its classes."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        super().__init__(rows)
+        self.features = {"label": SimpleNamespace(names=["no", "yes"]), "sentence1": None}
+
+    def select_columns(self, names: Sequence[str]) -> WithClasses:
+        return WithClasses([{name: row[name] for name in names} for row in self._rows])
+
+
+def test_labels_of_a_data_set_of_hugging_face_have_names() -> None:
+    read = records(WithClasses(ROWS), labelled=True)
+    labels = [(record.label, record.class_number) for record in read]
+    assert labels == [("no", 0), ("yes", 1), ("no", 0)]

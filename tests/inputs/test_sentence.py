@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.handwritten_inputs import input_of
 from support.pair_files import Make, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.annotations import Alignments, link_words, links_of
+from attnscan.inputs.annotations import (
+    Alignments,
+    copy_links,
+    link_words,
+    links_of,
+    unit_links,
+)
 from attnscan.inputs.read import read_pairs
-from attnscan.inputs.sentence import NO_WORD, Pair, Place, Record, Sentence
+from attnscan.inputs.sentence import NO_WORD, EncodedInput, Pair, Place, Record, Sentence
 
 TEXT = "Dogs don't."
 WORDS = [(0, 4), (5, 7), (7, 10), (10, 11)]
@@ -200,6 +208,48 @@ def test_a_line_belongs_to_the_record_of_its_number(
         Alignments.read(tmp_path / "none")
 
 
+class TestLinksOfUnits:
+    """The links of an input whose target's tokens stand behind its source's."""
+
+    PAIR = link_words(Pair("le chat", "the black cat"), "0-0 1-2 1-1")
+    WORDS = (0, 1, 1, NO_WORD, 0, 1, 2, NO_WORD)  # `chat` is of two tokens
+
+    def encoded(self, **changes: Any) -> EncodedInput:
+        """Four tokens of the source, four of the target."""
+        whole = input_of("le ch ##at </s> the black cat </s>")
+        return replace(whole, pair=self.PAIR, source=4, words=self.WORDS, **changes)
+
+    def test_a_unit_is_linked_with_those_of_its_source_words(self) -> None:
+        links = [(4, 0), (5, 1), (5, 2), (6, 1), (6, 2)]
+        assert list(unit_links(self.encoded())) == links
+
+    def test_merged_words_are_units(self) -> None:
+        merged = self.encoded(unit=(0, 1, 1, 2, 3, 4, 5, 6))
+        assert list(unit_links(merged)) == [(3, 0), (4, 1), (5, 1)]
+
+    def test_without_source_words_or_pair_there_are_none(self) -> None:
+        assert unit_links(replace(self.encoded(), source=0)) == ()
+        assert unit_links(replace(self.encoded(), words=())) == ()
+        assert unit_links(replace(self.encoded(), pair=None)) == ()
+
+
+def test_a_single_pair_has_the_links_of_the_only_line() -> None:
+    linked = Alignments("links", ("1-0",)).link_single(PAIR)
+    assert dict(links_of(linked)) == {0: [1]}
+    with pytest.raises(PairsError, match="links has 2 lines, and the pairs end with pair 1"):
+        Alignments("links", ("1-0", "0-0")).link_single(PAIR)
+
+
+def test_links_are_copied_to_a_pair_of_as_many_words() -> None:
+    linked = link_words(PAIR, "0-0 1-2")
+    assert dict(links_of(copy_links(Pair("il mio gatto", "my own cat"), linked))) == {
+        0: [0],
+        2: [1],
+    }
+    other = Pair("il gatto", "my own cat")
+    assert copy_links(other, linked) is other
+
+
 def row(
     number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_"
 ) -> str:
@@ -321,6 +371,15 @@ class TestReader:
         good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", "1 x 0 root") + HAN))
         assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
         assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
+
+    def test_a_file_may_end_without_a_blank_line(self, make: Make) -> None:
+        path = make("t.conllu", "\n\n" + CYRILLIC + "\n" + HAN.rstrip("\n"))
+        assert [sentence.text for sentence in sentences(path)] == ["Кошка спит.", "我爱猫。"]
+
+    def test_a_text_that_is_no_sentence_is_a_bad_record(self, make: Make) -> None:
+        good, bad = skipping(make("t.conllu", CYRILLIC + block("a\0", "1 a\0 0 root")))
+        assert len(good) == 1
+        assert bad == ["t.conllu:6: sentence A has a NUL character"]
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u2009"])

@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditional
 
 import attnscan
 from attnscan.errors import WeightsError
-from attnscan.inputs.tool_weights import join_steps, segments_from
+from attnscan.inputs.tool_weights import join_steps, plain_arrays, segments_from
 from attnscan.inputs.weights import weights_of
 
 PROMPT = torch.tensor([[5, 6, 7, 8]])
@@ -198,3 +198,34 @@ def test_segments_begin_at_sentence_b() -> None:
     for start in (0, 5, -1):
         with pytest.raises(WeightsError, match=f"sentence_b_start is {start}, and there are 5"):
             segments_from(start, 5)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [[np.ones((1, 2, 1, 1))], [np.ones((1, 3, 1, 2))]],
+        [[np.ones((1, 2, 1, 1))], [np.ones((1, 2, 1, 2))] * 2],
+        [[np.ones((1, 2, 1, 1))], [np.ones((2, 2, 1, 2))]],
+        [[], []],
+    ],
+    ids=["heads", "layers", "sequences", "none"],
+)
+def test_steps_of_different_models_are_refused(steps: Any) -> None:
+    with pytest.raises(WeightsError, match="the steps of generate differ in layers, heads or seq"):
+        join_steps(steps)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_flags_of_the_token_that_was_not_read_go_with_it(extra: int) -> None:
+    """`generate` gives one token more than it has rows."""
+    steps = [[np.tril(np.ones((1, 1, 2, 2)))], [np.ones((1, 1, 1, 3))]]
+    arrays = {
+        "attention": steps,
+        "tokens": list("abcd")[: 3 + extra],
+        "segments": [0, 0, 1, 1][: 3 + extra],
+        "special": [1, 0, 0, 1][: 3 + extra],
+    }
+    plain = plain_arrays(arrays)
+    assert plain["attention"].shape == (1, 1, 3, 3)
+    assert plain["tokens"] == list("abc")
+    assert (plain["segments"], plain["special"]) == ([0, 0, 1], [1, 0, 0])

@@ -301,3 +301,54 @@ def test_classify_takes_what_transformers_shows() -> None:
     ):
         with pytest.raises(AttnscanError, match=why):
             attnscan.classify(weights=weights, tokens=tokens)
+
+
+KIND_NAMES: list[SavedKind] = ["encoder", "decoder", "cross"]
+
+
+def test_all_kinds_of_an_encoder_decoder_are_written_and_read(tmp_path: Path) -> None:
+    path = saved_at(tmp_path / "kinds.npz", {**KINDS, "encoder_attention": ATTENTION})
+    before = {kind: read_weights(path, kind) for kind in KIND_NAMES}
+    again = tmp_path / "again.npz"
+    again.write_bytes(write_weights(before["cross"], before["encoder"], before["decoder"]))
+    for kind, saved in before.items():
+        after = read_weights(again, kind)
+        assert np.array_equal(after.attention, saved.attention)
+        assert (after.tokens, after.special) == (saved.tokens, saved.special)
+        assert (after.segments, after.source) == (saved.segments, saved.source)
+
+
+def test_a_targets_tokens_are_written_once_where_they_are_read(tmp_path: Path) -> None:
+    path = saved_at(tmp_path / "kinds.npz", KINDS)
+    read = read_weights(path, "cross", "reads")
+    written = np.load(io.BytesIO(write_weights(read, read_weights(path, "decoder"))))
+    assert "predicted_tokens" not in written
+    assert written["decoder_tokens"].tolist() == ["<pad>", "le"]
+
+
+def test_without_predicted_tokens_the_last_one_is_unknown(file: Path) -> None:
+    saved = read_weights(saved_at(file, KINDS, predicted_tokens=None), "cross")
+    assert saved.tokens[N:] == ("le", "[?]")
+    assert saved.special[N:] == (False, True)
+
+
+def test_padding_alone_is_kept() -> None:
+    even = np.full((1, 1, 2, 2), 0.5, np.float32)
+    with pytest.raises(WeightsError, match="every token is special"):
+        weights_of({"attention": even, "tokens": ["[PAD]", "[PAD]"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("none.npz", None, "cannot read {path}: it is not a file; check the path"),
+        ("text.npz", b"text", "{path} is not a valid .npz file: it is no archive of arrays; save"),
+    ],
+)
+def test_what_is_no_file_of_arrays_is_refused(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert refusal(path).startswith(said.format(path=path))
