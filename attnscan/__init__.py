@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from attnscan.__version__ import __version__
-from attnscan.results.notebook import RENDERERS
+from attnscan.results.notebook import PAGES, RENDERERS
 
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
@@ -132,4 +132,11 @@ def _show_cards(cards: Any) -> str:
     return show_cards(cards)
 
 
+def _write_page(result: Any) -> str:
+    from attnscan.api.readings import write_page
+
+    return write_page(result)
+
+
 RENDERERS |= {"HeadScores": _show_heads, "Cards": _show_cards}
+PAGES["HeadScores"] = _write_page

@@ -53,30 +53,58 @@ class _SavedInput:
 
     weights: Weights
     tokens: Sequence[str] | None
+    sentence_b_start: int | None
     name: str | None
 
     def read(self, attention: AttentionName, query: QuerySide) -> tuple[str, Any]:
         """The name that stands for a model, and the weights.
 
-        Raises: OptionError for weights without tokens; WeightsError.
+        Raises: OptionError for weights without tokens, or two that say where B starts;
+        WeightsError.
         """
         from attnscan.inputs.weights import read_weights, weights_of
 
         if isinstance(self.weights, str | os.PathLike):
+            if self.sentence_b_start is not None:
+                raise OptionError(
+                    "sentence_b_start is for weights in memory",
+                    "save an array 'segments' in the file: 0 for tokens of A, 1 for those of B",
+                )
             path = Path(self.weights)
             return self.name or path.name, read_weights(path, attention, query)
+        return self.name or "weights", weights_of(self._arrays(), attention, query)
+
+    def _arrays(self) -> dict[str, Any]:
+        """The arrays that a file of these weights would hold."""
+        arrays: dict[str, Any]
         if isinstance(self.weights, Mapping):
             arrays = dict(self.weights)
         elif self.tokens is None:
             raise OptionError(
                 "weights are attention without its tokens",
-                "give tokens=, such as tokenizer.convert_ids_to_tokens(input_ids[0])",
+                "give classify tokens=tokenizer.convert_ids_to_tokens(input_ids[0])",
             )
         else:
             arrays = {"attention": self.weights}
         if self.tokens is not None:
             arrays["tokens"] = self.tokens
-        return self.name or "weights", weights_of(arrays, attention, query)
+        if self.sentence_b_start is not None:
+            arrays["segments"] = self._segments(arrays)
+        return arrays
+
+    def _segments(self, arrays: Mapping[str, Any]) -> list[int]:
+        """Of which sentence each token is, by the number of B's first token."""
+        from attnscan.inputs.tool_weights import segments_from
+
+        if "segments" in arrays:
+            raise OptionError("'segments' say where B starts, too", "leave out sentence_b_start")
+        if "tokens" not in arrays:
+            raise OptionError(
+                "sentence_b_start counts tokens, and there are no 'tokens'",
+                "give tokens=, or leave it out for the texts of an encoder-decoder",
+            )
+        assert self.sentence_b_start is not None
+        return segments_from(self.sentence_b_start, len(arrays["tokens"]))
 
 
 @overload
@@ -87,6 +115,7 @@ def classify(
     attention: Literal["all"],
     weights: Weights | None = None,
     tokens: Sequence[str] | None = None,
+    sentence_b_start: int | None = None,
     name: str | None = None,
     pattern: Patterns = (),
     keep_attention: bool | Selection = True,
@@ -100,6 +129,7 @@ def classify(
     *,
     weights: Weights | None = None,
     tokens: Sequence[str] | None = None,
+    sentence_b_start: int | None = None,
     name: str | None = None,
     pattern: Patterns = (),
     keep_attention: bool | Selection = True,
@@ -124,6 +154,7 @@ def classify(  # noqa: PLR0913  # a user of the library names them
     pairs: Pairs = None,
     weights: Annotated[Weights | None, WEIGHTS] = None,
     tokens: Sequence[str] | None = None,
+    sentence_b_start: int | None = None,
     name: str | None = None,
     pattern: Annotated[Patterns, PATTERN] = (),
     keep_attention: bool | Selection = True,
@@ -138,7 +169,8 @@ def classify(  # noqa: PLR0913  # a user of the library names them
     `.attention` holds the weights, queries and keys of all layers, unless `keep_attention` is
     False; `save_weights` is a file `.npz` for the weights. With `weights`, heads are classified by
     these alone: a file `.npz`, its arrays, or `outputs.attentions` of transformers with its
-    `tokens`; `name` then stands for the model. With `pairs`, an iterator gives the result of each.
+    `tokens` and, of a pair, `sentence_b_start`, the number of B's first token; `name` then stands
+    for the model. With `pairs`, an iterator gives the result of each.
     With `attention="all"`, the encoder of an encoder-decoder reads the source alone.
 
     Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps
@@ -147,9 +179,13 @@ def classify(  # noqa: PLR0913  # a user of the library names them
     weights of one input.
     """
     given = {**options, "attention": attention}
+    if sentence_b_start is not None and weights is None:
+        raise OptionError("sentence_b_start is for weights=", "leave it out: b is the sentence B")
     if tokens is not None and weights is None:
         weights = ()  # as models without attention show it
-    saved = None if weights is None else _SavedInput(weights, tokens, name)
+    saved = None
+    if weights is not None:
+        saved = _SavedInput(weights, tokens, sentence_b_start, name)
     _check_one_input(a, pairs, saved)
     path = file_to_write(save_weights)
     if path is not None:

@@ -13,6 +13,7 @@ from attnscan.results.card import Cards
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import EVERY_READING, AttentionView, By, Special
 from attnscan.views.notebook import cards_html, heads_html
+from attnscan.views.page.page import page
 
 
 @library_function()
@@ -60,3 +61,8 @@ def show_heads(result: HeadScores) -> str:
 def show_cards(cards: Cards) -> str:
     """What a notebook shows of cards."""
     return cards_html(cards)
+
+
+def write_page(result: HeadScores) -> str:
+    """The page of a result, as `report` writes it. Raises: OptionError, as `report`."""
+    return page(with_every_reading(result)).html

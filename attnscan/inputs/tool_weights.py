@@ -4,6 +4,7 @@ These are what `generate` of transformers returns, a tuple for each step, and ca
 TransformerLens' names, such as `blocks.3.attn.hook_pattern`.
 """
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,12 +42,16 @@ def segments_from(sentence_b_start: int, n_tokens: int) -> list[int]:
 
     Raises: WeightsError if there is no such token.
     """
-    if not 0 < sentence_b_start < n_tokens:
+    try:
+        start = operator.index(sentence_b_start)
+    except TypeError:
+        start = 0  # no number at all
+    if not 0 < start < n_tokens:
         raise WeightsError(
-            f"sentence_b_start is {sentence_b_start}, and there are {n_tokens} tokens",
+            f"sentence_b_start is {sentence_b_start!r:.60}, and there are {n_tokens} tokens",
             "give the number of B's first token, such as token_type_ids[0].tolist().index(1)",
         )
-    return [int(place >= sentence_b_start) for place in range(n_tokens)]
+    return [int(place >= start) for place in range(n_tokens)]
 
 
 def join_steps(steps: Sequence[Sequence[Any]]) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
-from attnscan.results.notebook import render_html
+from attnscan.results.notebook import render_html, render_page
 from attnscan.results.scores import (
     MOST_HEADS,
     FloatArray,
@@ -101,7 +101,7 @@ class Profile:
             if top is not None:
                 rows = rows.sort_values("share", ascending=False, kind="stable")[:top]
             parts.append(rows)
-        return signed_frame(pd.concat(parts, ignore_index=True), self.signature)
+        return signed_frame(pd.concat(parts, ignore_index=True), self.signature, "profile")
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,14 @@ class HeadScores:
 
     def _repr_html_(self) -> str | None:
         return render_html(self)
+
+    @property
+    def html(self) -> str:
+        """The page of `attnscan.report`, as the text of an HTML file, for dashboards.
+
+        Raises: OptionError if the attention of one input was not kept, or there are no labels.
+        """
+        return render_page(self)
 
     @property
     def is_one_input(self) -> bool:
@@ -379,12 +387,14 @@ class HeadScores:
         """
         check_top(top)
         is_ranking = bool(patterns) or top is not None or self.ranked_by is not None
+        table = "classify" if self.is_one_input else "heads"
         if self.is_one_input or (self.has_labels and not is_ranking):
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
             if self.held is not None:
                 for column in HELD_COLUMNS:
                     rows[column.name] = column.values(self).ravel()
         else:
+            table = "ranking"
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             rows = pd.concat(parts, ignore_index=True)
         about: dict[str, Any] = {"split": self.ranked_by is not None}
@@ -396,7 +406,7 @@ class HeadScores:
                 "notes": list(self.notes),
                 "related": [list(pair) for pair in self.related],
             }
-        frame = signed_frame(rows, self.signature, **about)
+        frame = signed_frame(rows, self.signature, table, **about)
         if self.is_one_input and top is not None:
             return frame.iloc[self.ranked_numbers(patterns or self.pattern)[:top]]
         return frame
@@ -488,7 +498,7 @@ class HeadWeights:
         if self.average:
             about["mean_of"] = [[head.layer, head.head] for head in self.heads]
         rows = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
-        return signed_frame(rows, self.result.signature, **about)
+        return signed_frame(rows, self.result.signature, "show", **about)
 
     def _is_linked(self, queries: IntArray, keys: IntArray) -> list[int]:
         """1 for each query and key that have a gold link, else 0."""

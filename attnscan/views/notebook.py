@@ -1,6 +1,5 @@
 """What a notebook shows of a result: a screen and, of one input, the page of `report`."""
 
-from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -40,10 +39,7 @@ def cards_html(cards: Cards) -> str:
 
 
 def _page(result: HeadScores) -> str:
-    """The page of `report` in a frame of its own.
-
-    The frame may run its scripts, save its table, and reach nothing else.
-    """
+    """The page of `report`, of one input whose attention was kept."""
     attention = result.attention
     if attention is None or len(attention.rows) > MOST_DRAWN:
         return ""
@@ -51,9 +47,4 @@ def _page(result: HeadScores) -> str:
         return ""
     from attnscan.views.page.page import PageOptions, page
 
-    offline_page = page(result, PageOptions(size=_PAGE_SIZE))
-    frame = Markup(
-        '<iframe sandbox="allow-scripts allow-downloads" title="Every head" '
-        'style="width:100%;height:900px;border:0" srcdoc="{}"></iframe>'
-    )
-    return str(frame.format(offline_page.html))
+    return page(result, PageOptions(size=_PAGE_SIZE))._repr_html_()

@@ -1,15 +1,17 @@
 """Attention of `generate` and of TransformerLens' caches, beside one run over the same tokens."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 import attnscan
-from attnscan.errors import WeightsError
+from attnscan.errors import AttnscanError, WeightsError
 from attnscan.inputs.tool_weights import join_steps, plain_arrays, segments_from
 from attnscan.inputs.weights import weights_of
 
@@ -195,9 +197,32 @@ def test_a_missing_step_is_refused(generated: Any, tokens: list[str]) -> None:
 
 def test_segments_begin_at_sentence_b() -> None:
     assert segments_from(3, 5) == [0, 0, 0, 1, 1]
-    for start in (0, 5, -1):
-        with pytest.raises(WeightsError, match=f"sentence_b_start is {start}, and there are 5"):
-            segments_from(start, 5)
+    assert segments_from(torch.tensor(3), 5) == [0, 0, 0, 1, 1]  # type: ignore[arg-type]
+    for start in (0, 5, -1, None, "3"):
+        with pytest.raises(WeightsError, match=f"sentence_b_start is {start!r}, and there are 5"):
+            segments_from(start, 5)  # type: ignore[arg-type]
+
+
+def test_sentence_b_start_stands_for_segments(tmp_path: Path) -> None:
+    tokens = ["[CLS]", "the", "cat", "a", "cat"]
+    attention = torch.rand(2, 1, 3, 5, 5)
+    attention /= attention.sum(-1, keepdim=True)
+    given: dict[str, Any] = {"weights": tuple(attention), "tokens": tokens, "sentence_b_start": 3}
+    ours = attnscan.classify(**given)
+    assert ours.sentence == (-1, 0, 0, 1, 1)
+    arrays = {"attention": attention[:, 0].numpy(), "tokens": tokens, "segments": [0, 0, 0, 1, 1]}
+    expected = attnscan.classify(weights=arrays)
+    pd.testing.assert_frame_equal(ours.to_frame(), expected.to_frame())
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"weights": tmp_path / "w.npz", "tokens": None}, "is for weights in memory"),
+        ({"weights": arrays}, "leave out sentence_b_start"),
+        ({"weights": {"cross_attention": attention}, "tokens": None}, "there are no 'tokens'"),
+        ({"weights": None}, "b is the sentence B"),
+        ({"sentence_b_start": 5}, "there are 5 tokens"),
+    ]
+    for changes, why in wrong:
+        with pytest.raises(AttnscanError, match=why):
+            attnscan.classify(**given | changes)
 
 
 @pytest.mark.parametrize(

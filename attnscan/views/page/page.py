@@ -36,6 +36,10 @@ from attnscan.views.page.scripts import join_modules
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
 WEB = Path(__file__).parent / "web"
+_FRAME = Markup(
+    '<iframe sandbox="allow-scripts allow-downloads" title="Every head" '
+    'style="width:100%;height:900px;border:0" srcdoc="{}"></iframe>'
+)
 _NOTES = 600  # bytes of the notes on what did not fit
 _AROUND = 40  # bytes around each packed text
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
@@ -64,6 +68,13 @@ class Page:
         return "\n".join(
             [f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)]
         )
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for a notebook.
+
+        The frame may run its scripts, save its table, and reach nothing else.
+        """
+        return str(_FRAME.format(self.html))
 
 
 @dataclass(frozen=True)
