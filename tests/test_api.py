@@ -18,7 +18,7 @@ from attnscan.results.heads import HeadScores
 from attnscan.views.notebook import heads_html
 from attnscan.views.page.page import Page
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "first_steps.ipynb"
 
 
 @pytest.mark.long
@@ -104,6 +104,7 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
         data += [output["data"] for output in cell.get("outputs", ()) if "data" in output]
     assert {"text/html", "image/svg+xml"} <= set().union(*data)
     assert "the previous word" in data[0]["text/html"] and "0-2 1.00" in data[0]["text/html"]
+    assert len(notebook.cells) == 10
 
 
 def test_a_result_becomes_a_page_and_pictures(article: HeadScores) -> None:
