@@ -66,6 +66,29 @@ def test_every_room_is_in_the_tour() -> None:
     assert rooms <= {*(DOCS / "code.md").read_text(encoding="utf-8").replace("/", "").split()}
 
 
+ASKED = TEXT.partition("Asked elsewhere:")[2].partition("\n\nAll commands")[0]
+ANSWERS = re.findall(r"`attnscan ((?:ablate|report|show) .+?)`", ASKED)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_answers_a_question_of_the_readme_runs(answer: str, place: Path) -> None:
+    long_text = "The keys to the old cabinet are on the table. " * 60  # beyond 512 tokens
+    arguments = [
+        long_text if argument == "$(cat long.txt)" else argument for argument in shlex.split(answer)
+    ]
+    if arguments[0] == "ablate":  # over a few pairs in place of all
+        (place / "pairs.csv").write_text("a,b\nthe cat sat,a dog ran\nhe ran,they saw him run\n")
+        arguments += ["--pairs", "pairs.csv", "--draws", "2"]
+    done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stdout or (place / "page.html").is_file()
+
+
+def test_four_questions_are_answered() -> None:
+    assert [line[:4] for line in ASKED.splitlines() if line.startswith("- ")] == ["- **"] * 4
+    assert len(ANSWERS) == 4
+
+
 @pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
     """In a table that is made from the command itself, to which `test_output_in_pages_is_real`
