@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 WEB := .ci/web
 
-.PHONY: demo test test-long test-all lint types check docs bench readme release-check lock clean
+.PHONY: demo test test-long test-all lint types check docs bench readme schema release-check lock clean
 
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
@@ -56,6 +56,9 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	PYTHONPATH=tests:benchmarks $(BIN)/python -m support.readme
 	PYTHONPATH=tests:benchmarks $(BIN)/python -m support.pictures
+
+schema: $(VENV)/dev.stamp  ## write the JSON Schemas of all tables to docs/schema
+	PYTHONPATH=tests $(BIN)/python -m support.schemas
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

@@ -17,6 +17,7 @@ from attnscan.inputs.records import FileReading, Quoting
 from attnscan.inputs.report import FileReport, collect_reports
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import TABLES
 from attnscan.scan.options import OnProgress, ScanOptions
 
 _AT_ONCE = 256  # pairs that are tokenized together
@@ -65,6 +66,7 @@ def pairs(  # noqa: PLR0913  # a user of the library names them
     with collect_reports() as reports:
         records = list(read_pairs(names, reading, bad.append))
     frame = _frame(records, has_ids=id is not None)
+    frame.attrs["schema"] = TABLES["pairs"].id
     frame.attrs["files"] = _summaries(reports, records)
     frame.attrs["bad"] = [error.what for error in bad]
     if model is not None:

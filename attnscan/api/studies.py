@@ -62,6 +62,7 @@ from attnscan.results.choices import (
 )
 from attnscan.results.grid import Heads
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import TABLES
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
@@ -587,7 +588,9 @@ def patterns(
     """
     shown = SHIPPED if name is None else chosen(name, SHIPPED)
     columns = ["letter", "id", "counts", "queries", "keys", "source"]
-    return pd.DataFrame(map(vars, shown))[columns].rename(columns={"id": "pattern"})
+    frame = pd.DataFrame(map(vars, shown))[columns].rename(columns={"id": "pattern"})
+    frame.attrs["schema"] = TABLES["patterns"].id
+    return frame
 
 
 @library_function()

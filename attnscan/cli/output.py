@@ -13,9 +13,9 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -36,6 +36,7 @@ from attnscan.results.files import (
     render_object,
     write_file,
 )
+from attnscan.results.schemas import definitions
 from attnscan.text import counted, plain
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ READ = ("pairs", "files", "pattern", "weights", "treebank", "held", "alignments"
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
+_OF_OUTPUT = ("output", "format", "csv", "decimal_comma", "signature", "state", "save_weights")
+"""Options that say where and how results are written."""
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _AGAIN_FOR_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
 
@@ -115,6 +118,8 @@ class Output:
     """Whether CSV and TSV have a comma in their numbers."""
     signature: Path | None = None
     """A file for the signature of a result: model, versions, options and input hash."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What was typed, which JSON and workbooks repeat."""
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -153,15 +158,31 @@ class Output:
         if draw is not None and self.format in PICTURES:
             content = draw(self.format)
         elif document is not None and self.format == "json":
-            content = render_object(document())
+            content = self._render_document(document())
         elif self.format == "table":
             content = self._screen(view, above, suggestion)
         else:
-            content = render(frame(), self.format, decimal_comma=self.decimal_comma)  # type: ignore[arg-type]
+            content = self._render_table(frame())
         if self.path is None:
             write_stdout(content)
         else:
             write_file(self.path, content)
+
+    def _render_table(self, table: pd.DataFrame) -> bytes:
+        about = self._about(table.attrs.get("schema"), table.columns)
+        kind: Any = self.format
+        return render(table, kind, decimal_comma=self.decimal_comma, about=about)
+
+    def _render_document(self, document: Mapping[str, Any]) -> bytes:
+        about = self._about(document["schema"], document["heads"][0])
+        return render_object({"schema": document["schema"], **about, **document})
+
+    def _about(self, schema: str | None, columns: Iterable[str]) -> dict[str, Any]:
+        """The options of a result, and what each of its columns is."""
+        from attnscan.scoring.cross import ALL_PATTERNS
+
+        patterns = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
+        return {"options": self.options, "columns": definitions(schema, columns, patterns)}
 
     def _screen(self, view: View, above: Sequence[str], suggestion: Sequence[str]) -> bytes:
         """Render a screen; files have no command to try next."""
@@ -217,7 +238,26 @@ def output_of(params: Mapping[str, Any], *, draws: bool = False) -> Output:
         path=path,
         decimal_comma=params["decimal_comma"],
         signature=params.get("signature"),
+        options=_options_typed(params),
     )
+
+
+def _options_typed(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments and options of a command by their names, but for how its result is written.
+
+    Addresses are without their secrets.
+    """
+    typed: dict[str, Any] = {}
+    for name, value in params.items():
+        if name in _OF_OUTPUT or value in (None, (), []) or value is False:
+            continue
+        if isinstance(value, list | tuple):
+            typed[name] = [plain(shown(str(item))) for item in value]
+        elif isinstance(value, str | Path):
+            typed[name] = plain(shown(str(value)))
+        else:
+            typed[name] = value
+    return typed
 
 
 def _format_chosen(params: Mapping[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from attnscan.errors import ModelError
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import TABLES
 from attnscan.text import hashed
 
 DEFAULT_MODEL = "bert-base-uncased"
@@ -330,7 +331,9 @@ class Catalog:
     def to_frame(self) -> pd.DataFrame:
         """One row a model."""
         # Whole numbers, even where one is unknown
-        return pd.DataFrame(self.entries).astype({"layers": "Int64", "heads": "Int64"})
+        frame = pd.DataFrame(self.entries).astype({"layers": "Int64", "heads": "Int64"})
+        frame.attrs["schema"] = TABLES["models"].id
+        return frame
 
     @property
     def ready(self) -> list[str]:

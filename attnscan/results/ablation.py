@@ -220,5 +220,5 @@ class Ablation:
             )
         about: dict[str, Any] = {name: getattr(self, name) for name in _ABOUT}
         about |= {"members": members, "possible_controls": possible_controls}
-        frame = signed_frame(rows, self.signature, **about)[_FRAME_COLUMNS]
+        frame = signed_frame(rows, self.signature, "ablate", **about)[_FRAME_COLUMNS]
         return frame.astype({"rank": "Int64"})

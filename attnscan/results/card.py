@@ -15,6 +15,7 @@ from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
 from attnscan.results.notebook import render_html
+from attnscan.results.schemas import TABLES
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, signed_frame
 from attnscan.results.syntax import Syntax
@@ -157,11 +158,14 @@ class Cards:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head: labels and numbers, the heads most alike, and what changes do to it."""
-        return signed_frame([card.row() for card in self.cards], self.ranking.signature)
+        return signed_frame([card.row() for card in self.cards], self.signature, "head")
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
-        document: dict[str, Any] = {"signature": asdict(self.ranking.signature)}
+        document: dict[str, Any] = {
+            "schema": TABLES["head"].id,
+            "signature": asdict(self.signature),
+        }
         if self.cards[0].syntax is not None:
             document["treebank_signature"] = asdict(self.cards[0].syntax.signature)
         document["heads"] = [card.document() for card in self.cards]
@@ -203,6 +207,7 @@ class Checkpoint:
             **answers(self.measures),
         }
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
+        frame.attrs["schema"] = TABLES["checkpoint"].id
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
 
 

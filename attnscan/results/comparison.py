@@ -13,6 +13,7 @@ from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, Match
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import TABLES
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.signature import Signature, check_top, describe, signed_frame
 from attnscan.text import plain
@@ -124,7 +125,12 @@ class Similarity:
             "label_stays": self.labels.label_stays.ravel(),
         }
         frame = signed_frame(
-            about, self.signature, queries=self.queries, within=self.within, map_share=share
+            about,
+            self.signature,
+            "similar",
+            queries=self.queries,
+            within=self.within,
+            map_share=share,
         )
         if heads is None:
             return frame
@@ -255,6 +261,7 @@ class Comparison:
             correlation = self.correlation(name)
             correlations[name] = None if np.isnan(correlation) else correlation
         frame.attrs = {
+            "schema": TABLES["compare"].id,
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,

@@ -115,11 +115,14 @@ class Explanations:
         If a token was asked about, one a key, with each neuron's part of the logit.
         """
         if self.query is None:
+            table = "explain"
             rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
+            table = "explain-token"
             parts = [self.keys(head, self.query) for head in self.heads]
             rows = pd.concat(parts, ignore_index=True)
-        return signed_frame(rows, self.signature, not_available=dict(self.not_available))
+        not_available = dict(self.not_available)
+        return signed_frame(rows, self.signature, table, not_available=not_available)
 
     def keys(self, head: Head, query: int) -> pd.DataFrame:
         """What a head makes of every key at one query of the one input.

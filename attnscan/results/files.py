@@ -53,7 +53,10 @@ def join_kinds(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     with_kind = [frame if "kind" in frame else frame.assign(kind="encoder") for frame in frames]
     joined = pd.concat(with_kind, ignore_index=True)
     joined.insert(list(joined.columns).index("layer"), "kind", joined.pop("kind"))
-    joined.attrs = {str(frame["kind"].iloc[0]): frame.attrs for frame in with_kind}
+    joined.attrs = {"schema": frames[0].attrs.get("schema")}
+    for frame in with_kind:
+        about = {name: value for name, value in frame.attrs.items() if name != "schema"}
+        joined.attrs[str(frame["kind"].iloc[0])] = about
     return joined
 
 
@@ -74,9 +77,16 @@ class ResultsByKind(dict[AttentionName, Result]):
         return join_kinds([result.to_frame(*columns, **options) for result in self.values()])
 
 
-def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) -> bytes:
+def render(
+    frame: pd.DataFrame,
+    format: Format,
+    *,
+    decimal_comma: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> bytes:
     """A table as the bytes of a file: six decimals, NaN an empty cell.
 
+    JSON and workbooks hold its `attrs` and what else is to be said `about` it.
     Raises: OutputError if it cannot be.
     """
     check_library(format)
@@ -84,7 +94,7 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
         case "parquet":
             return bytes(frame.to_parquet(index=False))
         case "xlsx":
-            return _workbook(frame)
+            return _workbook(frame, {**frame.attrs, **(about or {})})
         case "tsv":
             text = _delimited(frame, "\t", decimal_comma=decimal_comma)
         case "csv":
@@ -94,7 +104,8 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
         case "jsonl":
             text = "".join(f"{_json(record)}\n" for record in _records(frame))
         case _:
-            return render_object({**frame.attrs, _rows_of(frame): _records(frame)})
+            rows = {_rows_of(frame): _records(frame)}
+            return render_object({**frame.attrs, **(about or {}), **rows})
     return text.encode()
 
 
@@ -206,12 +217,12 @@ def _markdown_cell(value: Any) -> str:
     return plain(text).replace("\\", r"\\").replace("|", r"\|")
 
 
-def _workbook(frame: pd.DataFrame) -> bytes:
-    """An .xlsx file: the rows in full precision, and on a second sheet what `attrs` say."""
+def _workbook(frame: pd.DataFrame, about: Mapping[Any, Any]) -> bytes:
+    """An .xlsx file: the rows in full precision, and on a second sheet what they are `about`."""
     _check_fits_sheet(frame)
     sheets = {_rows_of(frame): frame}
-    if frame.attrs:
-        sheets["about"] = _about_sheet(frame.attrs)
+    if about:
+        sheets["about"] = _about_sheet(about)
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     content = io.BytesIO()
     with pd.ExcelWriter(content, engine="xlsxwriter", engine_kwargs={"options": options}) as book:
@@ -236,12 +247,12 @@ def _check_fits_sheet(frame: pd.DataFrame) -> None:
         raise OutputError(message, "write .csv or .parquet")
 
 
-def _about_sheet(attrs: Mapping[Any, Any]) -> pd.DataFrame:
-    """What a table's `attrs` say, a name and a value a row.
+def _about_sheet(about: Mapping[Any, Any]) -> pd.DataFrame:
+    """What a table is about, a name and a value a row.
 
     Values of an inner dictionary are named `outer.inner`.
     """
-    flat = pd.json_normalize({str(name): value for name, value in attrs.items()}).iloc[0]
+    flat = pd.json_normalize({str(name): value for name, value in about.items()}).iloc[0]
     values = [str(list(value)) if isinstance(value, list | tuple) else value for value in flat]
     return pd.DataFrame({"name": flat.index, "value": pd.Series(values, dtype=object)})
 

@@ -64,7 +64,7 @@ class Dependencies:
             "target": self.help.shares[measured],
         }
         about = {"units": list(self.units), "sentence": list(self.sentence)}
-        return signed_frame(columns, self.signature, **about)
+        return signed_frame(columns, self.signature, "predictive", **about)
 
 
 Positions = Literal["kept", "shuffled"]

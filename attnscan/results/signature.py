@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from attnscan.inputs.option import Option, check_within
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import TABLES
 from attnscan.text import counted, plain
 
 By = Literal["weight", "carried"]
@@ -109,14 +110,14 @@ class Signature:
         return ", ".join(parts)
 
 
-def signed_frame(rows: Any, signature: Signature, **about: Any) -> pd.DataFrame:
-    """A result's table of rows or columns, the model in front.
+def signed_frame(rows: Any, signature: Signature, table: str, **about: Any) -> pd.DataFrame:
+    """A result's table of rows or columns, the model in front; `table` is its name in `TABLES`.
 
-    Its `attrs` hold the signature and what the table is `about`.
+    Its `attrs` hold the schema, the signature and what the table is `about`.
     """
     frame = pd.DataFrame(rows)
     frame.insert(0, "model", signature.model)
-    frame.attrs |= {"signature": asdict(signature), **about}
+    frame.attrs |= {"schema": TABLES[table].id, "signature": asdict(signature), **about}
     return frame
 
 

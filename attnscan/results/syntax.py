@@ -360,7 +360,8 @@ class Syntax:
         }
         if self.held is not None:
             about["held_signature"] = asdict(self.held.signature)
-        return signed_frame(columns, self.signature, **about).astype({"held_holds": "boolean"})
+        frame = signed_frame(columns, self.signature, "syntax", **about)
+        return frame.astype({"held_holds": "boolean"})
 
 
 def check_relation(relation: str, relations: Iterable[str]) -> None:

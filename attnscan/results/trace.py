@@ -117,6 +117,6 @@ class Trace:
         rows["step"] = rows["step"].astype("Int64")
         if None not in steps:
             rows["since"] = rows["since"].astype("Int64")
-        frame = signed_frame(rows, self.signature)
+        frame = signed_frame(rows, self.signature, "trace")
         frame["model"] = np.repeat(names, len(self.grid))
         return frame

@@ -31,6 +31,7 @@ import attnscan
 from attnscan.cli.app import app
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.cli.options import GROUPS, USUAL, grouped
+from attnscan.results.schemas import TABLES
 from attnscan.scoring.patterns import PATTERNS
 
 ROOT = Path(__file__).parents[2]
@@ -330,9 +331,18 @@ def _field(cls: type, name: str) -> tuple[str, str]:
     raise AssertionError(f"{cls.__name__} has no {name}")
 
 
+def _schemas() -> str:
+    """A row for each table: what a row is, and its schema."""
+    table = "| table | a row is | schema |\n| --- | --- | --- |\n"
+    for name, schema in TABLES.items():
+        table += f"| {name} | {schema.about} | [`{schema.id}`](../schema/{name}.json) |\n"
+    return table
+
+
 _MADE: dict[str, Callable[..., str]] = {
     "families": _families,
     "patterns": _patterns,
+    "schemas": _schemas,
     "gallery": _gallery,
     "shared options": _shared_options,
     r"options of (\w+)": _own_options,
