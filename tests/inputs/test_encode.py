@@ -472,6 +472,27 @@ def test_whatever_a_tokenizer_raises_is_one_line(error: Exception) -> None:
     assert len(str(caught.value).splitlines()) == 1 and "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"), [("x" * 300, "x" * 200), (" ", "no reason given"), ("a\nb", "a")]
+)
+def test_what_a_tokenizer_says_is_a_line_of_200_characters(said: str, reason: str) -> None:
+    def fail(*_: object, **__: object) -> Any:
+        raise ValueError(said)
+
+    raising = type("Raising", (), {"is_fast": False, "__call__": fail})()
+    with pytest.raises(InputError) as caught:
+        encode_pair(raising, Pair("the"), "token", 9, False)
+    what = "the tokenizer Raising fails on this input: ValueError:"
+    assert caught.value.what == f"{what} {reason}"
+
+
+def test_of_a_text_without_a_word_forty_characters_are_shown() -> None:
+    with pytest.raises(InputError) as caught:
+        _encoded(KINDS["wordpiece"](), "the", "\u200b" * 50)
+    shown = repr("\u200b" * 40)
+    assert caught.value.what == f"the tokenizer finds no word in sentence B ({shown})"
+
+
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120))
 def test_batches_hold_every_input_once_and_no_more_than_they_may(
     lengths: list[int], tokens: int

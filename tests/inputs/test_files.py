@@ -205,6 +205,13 @@ class TestRemote:
         what = refusal("https://me:SECRET@host/p.csv?sig=SECRET").what
         assert what == "cannot read https://host/p.csv: no https://host/p.csv here"
 
+    def test_what_a_store_says_is_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: str, **__: str) -> None:
+            raise OSError("x" * 300)
+
+        monkeypatch.setattr(fsspec, "open", refuse)
+        assert refusal("https://host/p.csv").what == f"cannot read https://host/p.csv: {'x' * 200}"
+
 
 @pytest.mark.parametrize(
     ("name", "expected"),

@@ -240,6 +240,14 @@ def test_a_single_pair_has_the_links_of_the_only_line() -> None:
         Alignments("links", ("1-0", "0-0")).link_single(PAIR)
 
 
+def test_of_a_link_that_is_none_forty_characters_are_shown() -> None:
+    with pytest.raises(InputError) as caught:
+        link_words(PAIR, "x" * 50)
+    assert (
+        caught.value.what == f"'{'x' * 40}' links no words of 3 in the source and 3 in the target"
+    )
+
+
 def test_links_are_copied_to_a_pair_of_as_many_words() -> None:
     linked = link_words(PAIR, "0-0 1-2")
     assert dict(links_of(copy_links(Pair("il mio gatto", "my own cat"), linked))) == {
@@ -371,6 +379,13 @@ class TestReader:
         good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", "1 x 0 root") + HAN))
         assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
         assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
+
+    def test_twenty_characters_of_the_text_are_shown(self, make: Make) -> None:
+        text = "a" * 30
+        error = refusal(make("t.conllu", block(text, "1 b 0 root")))
+        assert error.what.endswith(f"the form is 'b', and the text goes on with '{'a' * 20}'")
+        error = refusal(make("t.conllu", block(f"b {text}", "1 b 0 root")))
+        assert error.what.endswith(f"the text goes on with '{'a' * 20}' after all forms")
 
     def test_a_file_may_end_without_a_blank_line(self, make: Make) -> None:
         path = make("t.conllu", "\n\n" + CYRILLIC + "\n" + HAN.rstrip("\n"))

@@ -240,6 +240,13 @@ def test_steps_of_different_models_are_refused(steps: Any) -> None:
         join_steps(steps)
 
 
+def test_a_single_step_is_the_prompt_alone() -> None:
+    """As of `generate(max_new_tokens=1)`."""
+    step = [np.tril(np.ones((1, 2, 3, 3))), np.zeros((1, 2, 3, 3))]
+    joined = join_steps([step])
+    np.testing.assert_array_equal(joined, np.concatenate(step))
+
+
 @pytest.mark.parametrize("extra", [0, 1])
 def test_flags_of_the_token_that_was_not_read_go_with_it(extra: int) -> None:
     """`generate` gives one token more than it has rows."""
