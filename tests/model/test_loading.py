@@ -31,7 +31,7 @@ from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.forward import quiet_transformers
 from attnscan.model.loading import load
-from attnscan.model.sources import Device, Source, short
+from attnscan.model.sources import Device, Dtype, Source, short
 from attnscan.model.task_heads import task_head
 
 
@@ -123,6 +123,16 @@ def test_block_sparse_attention_is_set_to_full_once_and_said(tmp_path: Path) -> 
     head: Any = task_head(model, "classifier")
     assert model.model.attention_type == head.base_model.attention_type == "original_full"
     assert model.note.startswith("tiny: attention is computed in full") and "\n" not in model.note
+
+
+@pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16", "float16"])
+def test_on_a_cpu_half_precision_is_a_copy_that_is_scored(bert: Path, dtype: Dtype) -> None:
+    """All else that is asked of the model, such as its embeddings, stays whole."""
+    model = load(Source("tiny", str(bert)), "cpu", dtype)
+    assert model.model.dtype == torch.float32
+    asked_for = torch.float32 if dtype == "auto" else getattr(torch, dtype)
+    assert model.scored.dtype == asked_for
+    assert (model.scored is model.model) == (asked_for == torch.float32)
 
 
 DISTILBERT = {"vocab_size": SIZE, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 8}
