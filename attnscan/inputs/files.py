@@ -140,9 +140,13 @@ def _files_of_dataset(directory: Path) -> list[Path]:
     try:
         state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
         files = [directory / file["filename"] for file in state["_data_files"]]
-    except (ValueError, KeyError, TypeError):
+        is_in_order = not state.get("_indices_files")
+    except (ValueError, KeyError, TypeError, AttributeError):
         files = []
-    if not files or state.get("_indices_files"):
+        is_in_order = False
+    if is_in_order and not files:
+        raise PairsError(f"{directory} is a data set without rows", "name one that has some")
+    if not is_in_order:
         raise PairsError(
             f"{directory} is a data set whose state.json names no files that can be read in order",
             "save it again with flatten_indices() and save_to_disk()",

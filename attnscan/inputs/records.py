@@ -7,6 +7,7 @@ dicts, named tuples, data frames, data sets, and streams of these.
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -249,6 +250,20 @@ def pick_columns(
     )
 
 
+def class_names(schema: Any) -> Classes:
+    """The names of classes, which `datasets` keeps beside the columns of their numbers."""
+    try:
+        about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = about["info"]["features"]
+        return {
+            name: list(feature["names"])
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):  # of no or another form
+        return {}
+
+
 def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
     """The names of the only column, or of two that have numbers for names; else None.
 
@@ -452,12 +467,24 @@ def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
             f"{kind} no pairs",
             "give a list of texts or of (text, text), a data frame, or a file's path",
         )
-    if hasattr(pairs, "select_columns") and pairs.column_names:
-        # a data set of Hugging Face: only what is read of it, so that no image is decoded
-        places = pick_columns(reading, pairs.column_names).places
-        pairs = pairs.select_columns([pairs.column_names[place] for place in places])
+    if hasattr(pairs, "select_columns"):
+        pairs = _columns_to_read(pairs, reading)
     total = len(pairs) if isinstance(pairs, Sized) else None
     return Objects(items=pairs, reading=reading, total=total, classes=_classes_of(pairs))
+
+
+def _columns_to_read(data_set: Any, reading: FileReading) -> Any:
+    """The columns of a data set of Hugging Face that are read, so that no image is decoded.
+
+    Its rows are objects of Python, whichever format it was set to: the numbers of classes would be
+    tensors. A stream may not know its columns.
+    """
+    data_set = data_set.with_format(None)
+    names = data_set.column_names
+    if not names:
+        return data_set
+    places = pick_columns(reading, names).places
+    return data_set.select_columns([names[place] for place in places])
 
 
 def _classes_of(pairs: Any) -> Classes | None:
@@ -521,7 +548,7 @@ def _frame_rows(frames: Iterable[Any], reading: FileReading) -> Rows:
             yield bad_record(where, "it is no data frame, as what came before it is")
             continue
         names, cells = _columns_of(frame)
-        columns = pick_columns(reading, names)
+        columns = pick_columns(reading, names, class_names(getattr(frame, "schema", None)))
         values = [map(_as_python, cells[place]) for place in columns.places]
         for row, number in zip(zip(*values, strict=True), numbers, strict=False):
             by_place = dict(zip(columns.places, row, strict=True))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from itertools import count, dropwhile
 from typing import IO, Any
 
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.delimited import Cells, table_rows
-from attnscan.inputs.records import Classes, FileReading, Rows, pick_columns
+from attnscan.inputs.records import FileReading, Rows, class_names, pick_columns
 from attnscan.inputs.report import FileReport
 from attnscan.inputs.workbook import read_extent
 
@@ -40,20 +39,6 @@ def arrow_rows(file: IO[bytes], suffix: str, reading: FileReading, report: FileR
         for row, number in zip(zip(*cells, strict=True), numbers, strict=False):
             by_place = dict(zip(columns.places, row, strict=True))
             yield columns.record(f"{name}: row {number}", name, number, by_place)
-
-
-def class_names(schema: Any) -> Classes:
-    """The names of classes, which `datasets` keeps beside the columns of their numbers."""
-    try:
-        about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = about["info"]["features"]
-        return {
-            name: list(feature["names"])
-            for name, feature in features.items()
-            if feature.get("_type") == "ClassLabel"
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):  # of no or another form
-        return {}
 
 
 def _open_arrow(file: IO[bytes], name: str, suffix: str) -> tuple[Any, Any]:

@@ -34,7 +34,14 @@ from attnscan.model.devices import choose_device
 from attnscan.model.forward import first_line, quiet_transformers
 from attnscan.model.languages import set_languages
 from attnscan.model.relatedness import Relatedness
-from attnscan.model.sources import Device, Dtype, Source, fingerprint
+from attnscan.model.sources import (
+    PICKLES,
+    Device,
+    Dtype,
+    Source,
+    fingerprint,
+    inner_directory,
+)
 from attnscan.results.grid import AttentionName
 from attnscan.text import plain
 
@@ -207,13 +214,29 @@ def load(
 
 
 def _pin_commit(source: Source) -> Source:
-    """A source whose files are all of one commit: the hub's latest, where none is known."""
+    """A source whose files are all of one commit: the hub's latest, where no revision is named.
+
+    A model that the hub keeps one level down is fetched, and loaded from its directory.
+    """
     from huggingface_hub import snapshot_download
 
-    if source.revision is not None or Path(source.location).is_dir():
+    if Path(source.location).is_dir():
         return source
-    snapshot = snapshot_download(source.location, allow_patterns="config.json")
-    return replace(source, revision=Path(snapshot).name)
+    hub_id = source.location
+    about = ["config.json", "modules.json"]
+    snapshot = Path(snapshot_download(hub_id, revision=source.revision, allow_patterns=about))
+    source = replace(source, revision=snapshot.name)
+    inner = inner_directory(snapshot)
+    if inner:
+        snapshot_download(
+            hub_id,
+            revision=snapshot.name,
+            allow_patterns=f"{inner}/*",
+            ignore_patterns=[f"{inner}/*/*", *PICKLES],
+        )
+        if (snapshot / inner / "config.json").is_file():
+            return replace(source, location=str(snapshot / inner))
+    return source
 
 
 @contextmanager

@@ -30,7 +30,7 @@ _HUB_PATIENCE = 2.0
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-_PICKLES = ("*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.h5", "*.msgpack")
+PICKLES = ("*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.h5", "*.msgpack")
 """Weights in formats that can run code, or that other libraries read."""
 _TOKENIZER_FILES = ("tokenizer*", "vocab.*", "*.model", "*.spm", "*.bpe")
 _SAVE_AGAIN = "give a directory written by save_pretrained()"
@@ -134,7 +134,10 @@ def _find(name: str, hub: Callable[[], bool]) -> Source:
             f"there is no directory {name}", "give a directory, a hub id, or 'bundled'"
         ) from None
     if hub_id:  # a revision of a model: a branch, a tag or a commit
-        if find_in_cache(hub_id) is None and not hub():
+        source = find_in_cache(hub_id, revision)
+        if source is not None:
+            return replace(source, name=name)
+        if not hub():
             raise ModelError(
                 f"the revision {revision} of {hub_id} is not in the local cache, "
                 "and the hub does not answer",
@@ -173,21 +176,23 @@ def _find_directory(name: str, hub: Callable[[], bool]) -> Source | None:
 
 
 def _model_directory(path: Path) -> Path:
-    """The directory in which a model is.
+    """The directory in which a model is: `path`, or one inside that `modules.json` names."""
+    inner = inner_directory(path)
+    return path / inner if inner and (path / inner / "config.json").is_file() else path
 
-    sentence-transformers before 2.0 saved it one level down, and names the place in modules.json.
+
+def inner_directory(path: Path) -> str:
+    """The name of the directory inside in which a model is; empty where `modules.json` names none.
+
+    sentence-transformers before 2.0 saved models one level down.
     """
     with suppress(*_BROKEN_JSON):
         for module in _read_json(path / "modules.json"):
             inner = Path(str(module["path"]))
             is_transformer = str(module["type"]).endswith(".Transformer")
-            if (
-                is_transformer
-                and len(inner.parts) == 1
-                and (path / inner / "config.json").is_file()
-            ):
-                return path / inner
-    return path
+            if is_transformer and len(inner.parts) == 1 and inner.name:
+                return inner.name
+    return ""
 
 
 def _adapted_model(path: Path) -> str:
@@ -256,7 +261,7 @@ def _has_tokenizer(path: Path) -> bool:
 
 def _fault_of_weights(path: Path, name: str) -> tuple[str, str]:
     """What is wrong with a checkpoint that has no safe weights of that name, and what helps."""
-    if any(any(path.glob(pattern)) for pattern in _PICKLES):
+    if any(any(path.glob(pattern)) for pattern in PICKLES):
         convert = "AutoModel.from_pretrained(DIR, use_safetensors=False).save_pretrained(DIR)"
         return (
             f"no safe weights ({name})",
@@ -280,14 +285,14 @@ def _read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def find_in_cache(hub_id: str) -> Source | None:
-    """A model of the hub that the local cache holds, at the last known commit; else None.
+def find_in_cache(hub_id: str, revision: str | None = None) -> Source | None:
+    """A model of the hub that the local cache holds, at a revision or the last commit; else None.
 
     It is there as a whole, with safe weights.
     """
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(hub_id, "config.json")
+    config = try_to_load_from_cache(hub_id, "config.json", revision=revision)
     if not isinstance(config, str):
         return None
     snapshot = Path(config).parent
@@ -362,9 +367,9 @@ class Catalog:
                 and repository.repo_type == "model"
                 and (main.snapshot_path / "config.json").is_file()
             ):
-                entries.append(
-                    _entry(repository.repo_id, main.snapshot_path, f"cache {main.commit_hash[:8]}")
-                )
+                directory = _model_directory(main.snapshot_path)
+                where = f"cache {main.commit_hash[:8]}"
+                entries.append(_entry(repository.repo_id, directory, where))
         return cls(entries, default, hub)
 
 

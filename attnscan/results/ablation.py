@@ -92,7 +92,9 @@ class Effect:
     se: float  # its standard error, over pairs and controls
     loss: float  # the effect as a loss: above 0 if these heads are worth more than others
     interval: float
-    """Half the width of the effect's 95 % interval, by t with `pairs` - 1 degrees of freedom."""
+    """Half the width of the effect's 95 % interval.
+
+    By t with one degree of freedom less than there are distinct pairs."""
     rank: float
     """The set's place by loss among itself and its controls, from 1; equal ones come first."""
     p: float
@@ -109,8 +111,12 @@ class Effect:
         se: float,
         n: int,
         pairs: int,
+        clusters: int,
     ) -> Effect:
-        """Compute it from the values of the intact model, without the set, and without controls."""
+        """Compute it from the values of the intact model, without the set, and without controls.
+
+        `clusters` are the distinct ones of the pairs.
+        """
         intact, ablated, *controls = values
         if not off.heads:
             ablated = math.nan
@@ -134,7 +140,7 @@ class Effect:
             effect=effect,
             se=se,
             loss=sign * effect,
-            interval=float(half_width(se, pairs)),
+            interval=float(half_width(se, clusters)),
             rank=rank,
             p=rank / (len(controls) + 1),
             n=n,

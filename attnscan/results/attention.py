@@ -16,7 +16,8 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.results.choices import Side
 from attnscan.results.grid import AttentionKind, Grid, Head, HeadLike
 
-MIN_ON_WORDS = 1e-6  # of a query's weight, on words: with less it has no row among words
+MIN_ON_WORDS = 1e-6
+"""Of a row's weight, on words: a row with less has no shares among words, and is not counted."""
 PADDING = -2  # the sentence number of padding
 MOST_DRAWN = 2048  # tokens of a picture or a page: a head's weights are drawn in four million cells
 
@@ -247,10 +248,9 @@ class Attention:
     def without_special_tokens(self) -> Attention:
         """Remove special tokens as keys, and renormalise each row over words.
 
-        A row with nothing on words is zero.
+        A row with less than `MIN_ON_WORDS` on words is zero.
         """
-        is_word = (np.array(self.sentence) >= 0).astype(np.float32)
-        return replace(self, weights=carried_shares(self.weights, is_word))
+        return replace(self, weights=shares_among_words(self.weights, np.array(self.sentence) >= 0))
 
     def in_words(self, words: Sequence[str]) -> Attention:
         """Merge tokens into words: each is given its pieces' sum, and gives their mean.
@@ -334,6 +334,19 @@ class Attention:
             source=self.source,
             array=array,
         )
+
+
+def shares_among_words(
+    weights: NDArray[np.float32], is_word: NDArray[np.bool_]
+) -> NDArray[np.float32]:
+    """Each row's weights on words as shares of their sum, and nothing elsewhere.
+
+    A row with less than `MIN_ON_WORDS` on words is zero. Shape: `weights` [..., query, key],
+    `is_word` [key].
+    """
+    on_words = np.where(is_word, weights, 0)
+    sums = on_words.sum(-1, keepdims=True)
+    return np.where(sums < MIN_ON_WORDS, 0, on_words / sums.clip(MIN_ON_WORDS))
 
 
 def carried_shares(weights: NDArray[Any], norms: NDArray[Any]) -> NDArray[Any]:

@@ -53,6 +53,7 @@ class Card:
     """The heads that attend most alike, with their divergence in nats."""
     why: pd.Series[Any]
     """What becomes of its number when positions or segments change: a row of `explain`."""
+    evidence: str  # that in words
     pairs: int  # how many were examined word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
     syntax: Syntax | None = None  # every head against a treebank, if one was named

@@ -174,16 +174,16 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """One row for each pattern and head: both scores and labels, and their difference.
 
-        `p` is by t over pairs with an eligible query, `fdr` its false discovery rate among all
-        heads and patterns.
+        `p` is by t over distinct pairs with an eligible query, or blocks or groups of these, and
+        `fdr` its false discovery rate among all heads and patterns.
         """
         a, b = self.model_labels
         rows = self.matched[..., 0]
         heads = self.matched[..., 1]
         score_b = b.table.score[rows, heads]
         difference = score_b - a.table.score
-        pairs = np.minimum(a.table.pairs, b.table.pairs[rows, heads])
-        p = p_value(difference, self.se, pairs)
+        clusters = np.minimum(a.table.clusters, b.table.clusters[rows, heads])
+        p = p_value(difference, self.se, clusters)
         rates = false_discovery_rates(p)
         is_large = np.abs(difference) >= self.least  # false for NaN, as the next
         columns = {

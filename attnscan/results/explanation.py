@@ -51,6 +51,8 @@ class Explanations:
     chance: FloatArray  # Shape: [layer, head, pattern], as of the next two
     n: IntArray
     pairs: IntArray
+    clusters: IntArray
+    """What errors are clustered by: distinct pairs with a query, or blocks of these."""
     neurons: FloatArray
     """Each of `NEURONS` in the own basis, then in rotated ones; NaN where there is none.
 
@@ -105,9 +107,16 @@ class Explanations:
             row[f"{measure}_rotated_sd"] = rotated.std(ddof=1)
         row["label_stays"] = float(self.labels.label_stays[head.place])
         series = pd.Series(row, dtype=object)
-        series["by"] = gone_by(series)
-        series["conclusion"] = f"{head.name} {conclusion(series)}"
+        verdicts = effects(series, int(self.clusters[place]))
+        series["by"] = gone_by(verdicts)
+        series["conclusion"] = f"{head.name} {conclusion(series, verdicts)}"
         return series
+
+    def evidence(self, head: Head, name: str) -> str:
+        """What each change does to a head's score on a pattern or habit, in words."""
+        place = (*head.place, self.names.index(name))
+        row = self.row(head, name)
+        return evidence(row, effects(row, int(self.clusters[place])))
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head.
@@ -167,22 +176,22 @@ def sign(row: pd.Series[Any], measure: str) -> str:
     return ">" if value > rotated + reach else "≈"
 
 
-def effects(row: pd.Series[Any]) -> dict[str, str]:
+def effects(row: pd.Series[Any], clusters: int) -> dict[str, str]:
     """What changes do to a score: it `falls`, `falls in part`, `stays`, or is `uncertain`.
 
     A change that was not measured is left out.
 
     A fall is a share of what the score is above chance, and counts if it is larger than its 95 %
-    error.
+    error, by t over that many `clusters`; of a single one, errors are over shuffles.
     """
     above = row["score"] - row["chance"]
-    clusters = SHUFFLES if row["pairs"] == 1 else row["pairs"]
+    repeats = SHUFFLES if clusters == 1 else clusters
     verdicts = {}
     for cause in CAUSES:
         fall = row["score"] - row[cause]
         if np.isnan(fall) or not above > 0:
             continue
-        reach = np.nan_to_num(half_width(row[f"{cause}_fall_se"], clusters))
+        reach = np.nan_to_num(half_width(row[f"{cause}_fall_se"], repeats))
         verdicts[cause] = _effect(fall, above, float(reach))
     return verdicts
 
@@ -199,12 +208,11 @@ def _effect(fall: float, above: float, reach: float) -> str:
     return "falls" if share >= _FALLS else "falls in part"
 
 
-def gone_by(row: pd.Series[Any]) -> str:
+def gone_by(verdicts: Mapping[str, str]) -> str:
     """What a head goes by, such as `by position`; empty where it is not known.
 
     It is `by content` only where shuffled positions leave the score, and nothing is uncertain.
     """
-    verdicts = effects(row)
     for effect, words in (("falls", "by"), ("falls in part", "in part by")):
         causes = [cause for cause in verdicts if verdicts[cause] == effect]
         features = dict.fromkeys(map(_changed, causes))
@@ -214,12 +222,11 @@ def gone_by(row: pd.Series[Any]) -> str:
     return "by content" if is_sure and verdicts.get(SHUFFLED) == "stays" else ""
 
 
-def evidence(row: pd.Series[Any]) -> str:
+def evidence(row: pd.Series[Any], verdicts: Mapping[str, str]) -> str:
     """What each change does to a score, and what cannot be changed."""
     parts = []
     changes = [
-        f"{_VERBS[effect]} {row[cause]:.2f} {CAUSES[cause]}"
-        for cause, effect in effects(row).items()
+        f"{_VERBS[effect]} {row[cause]:.2f} {CAUSES[cause]}" for cause, effect in verdicts.items()
     ]
     if changes:
         parts.append(f"its {row['pattern']} score of {row['score']:.2f} {', '.join(changes)}")
@@ -229,7 +236,7 @@ def evidence(row: pd.Series[Any]) -> str:
     return "; ".join(parts)
 
 
-def conclusion(row: pd.Series[Any]) -> str:
+def conclusion(row: pd.Series[Any], verdicts: Mapping[str, str]) -> str:
     """State in one sentence what the scores of a head show."""
     pattern = row["pattern"]
     if np.isnan(row["above_chance"]):
@@ -238,7 +245,7 @@ def conclusion(row: pd.Series[Any]) -> str:
         numbers = f"its score is {row['score']:.2f}, and chance is {row['chance']:.2f}"
         return f"does not follow {pattern}: {numbers}."
     follows = f"follows {pattern} {row['by']}".rstrip()
-    return f"{follows}: {evidence(row)}."
+    return f"{follows}: {evidence(row, verdicts)}."
 
 
 def _changed(cause: str) -> str:

@@ -54,6 +54,8 @@ class Profile:
     share: FloatArray
     se: FloatArray  # the standard error of each share, clustered by pair; NaN of one input
     chance: FloatArray  # the share under even attention
+    clusters: IntArray
+    """What the errors are clustered by: distinct pairs that have such words, blocks or groups."""
     grid: Grid
     signature: Signature
 
@@ -256,12 +258,13 @@ class HeadScores:
         if self.labels.classes is None:
             message = "where the attention of so many heads goes is not kept"
             raise WeightsError(message, f"give {MOST_HEADS} at most")
-        classes, share, se, chance = self.labels.classes
+        classes = self.labels.classes
         return Profile(
-            classes=classes,
-            share=share,
-            se=se,
-            chance=chance,
+            classes=classes.names,
+            share=classes.share,
+            se=classes.se,
+            chance=classes.chance,
+            clusters=classes.clusters,
             grid=self.grid,
             signature=self.signature,
         )

@@ -186,6 +186,20 @@ class HeadKind(NamedTuple):
     average: float
 
 
+class ClassShares(NamedTuple):
+    """The mean share of a word's attention on each class of keys.
+
+    Shape: arrays are [layer, head, class].
+    """
+
+    names: tuple[str, ...]
+    share: FloatArray
+    se: FloatArray  # NaN of one input's words
+    chance: FloatArray  # the share of even attention
+    clusters: IntArray
+    """What the errors are clustered by: distinct pairs that have such words, blocks or groups."""
+
+
 @dataclass(frozen=True)
 class Labels:
     """What every head of a model does, by one reading of its attention.
@@ -207,8 +221,8 @@ class Labels:
     units: int = 0  # how many of these there are
     groups: int = 0
     """How many groups of pairs are resampled, and in these pairs; 0 where there are no groups."""
-    classes: tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray] | None = None
-    """Names, shares, standard errors and chances, of a `Profile`; None where they were not kept."""
+    classes: ClassShares | None = None
+    """Where attention goes, as a `Profile` has it; None where that was not kept."""
 
     @property
     def grid(self) -> Grid:

@@ -21,6 +21,7 @@ from attnscan.errors import OptionError, SelectionError, nearest
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.heads import HeadScores
+from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.signature import By, Signature, describe, signed_frame
@@ -187,6 +188,7 @@ class Syntax:
     chain_uuas: float  # `uuas` of a tree that links every word with the next one
     clusters: int
     """Documents or, without these, sentences; blocks of them where there are very many."""
+    row_clusters: IntArray  # those of them that have a query of each row. Shape: [row]
     words: int  # of all sentences
     wordless: int  # words without a token of their own, which are neither asked nor targets
     signature: Signature  # where the result comes from: model, versions, device, treebank
@@ -256,6 +258,12 @@ class Syntax:
                     alike.add(row)
             statements[head] = main_row.words(of_group=len(alike) > 1)
         return statements
+
+    def half_widths(self, frame: pd.DataFrame) -> FloatArray:
+        """Half the 95 % intervals of the gains in a frame's rows; NaN of a single document."""
+        clusters = dict(zip(self.rows, self.row_clusters.tolist(), strict=True))
+        rows = map(Row, frame["relation"], frame["direction"])
+        return half_width(frame["se"], [clusters[row] for row in rows])
 
     def letter(self, head: Head) -> str:
         """A head's mark on a map."""

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.habits import CLASSES, SPECIAL_CLASSES
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import (
-    EPSILON,
     MARKS,
     BatchSums,
     UnitBlock,
@@ -140,8 +140,8 @@ class ClassScorer:
         Shape: `marked` [input, head, query, mark], `takes` [input, head, query], bool.
         """
         left = marked[..., : _SPECIAL.stop].sum(-1) if self._special else marked[..., 0]
-        eligible = takes & (left >= EPSILON)
-        scale = eligible.float() if self._special else eligible / left.clip(EPSILON)
+        eligible = takes & (left >= MIN_ON_WORDS)
+        scale = eligible.float() if self._special else eligible / left.clip(MIN_ON_WORDS)
         factors = torch.stack([takes, eligible, scale], 2)
         return _Rows(eligible, scale, factors.to(accumulation_dtype(scale.device)))
 

@@ -12,6 +12,7 @@ rests on special tokens, else follows a pattern, else has a habit.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from attnscan.results.scores import (
     MOST_HEADS,
     RESAMPLINGS,
     STABLE_SHARE,
+    ClassShares,
     FloatArray,
     Habits,
     IntArray,
@@ -384,18 +386,10 @@ def _is_testable(code: IntArray, n: FloatArray) -> BoolArray:
     return np.asarray((code >= 0) & (units >= MIN_UNITS))
 
 
-class _ClassShares(NamedTuple):
-    """Shares of some classes. Shape: each [layer, head, class]."""
-
-    share: FloatArray
-    se: FloatArray
-    chance: FloatArray
-
-
 def class_shares(
     sums: SumsByName, scores: Scores, reading: AttentionView, *, by_pair: bool
-) -> tuple[tuple[str, ...], FloatArray, FloatArray, FloatArray]:
-    """The names of all classes, their shares, errors, and shares of even attention.
+) -> ClassShares:
+    """The shares of all classes.
 
     There are no errors of one input's words. Patterns of one's own have their scores, beside the
     classes.
@@ -403,25 +397,40 @@ def class_shares(
     table = scores.table(reading.words_only)
     words = slice(len(SPECIAL_CLASSES), len(CLASSES))
     own = [place for place, name in enumerate(scores.patterns) if name not in _BUILT_IN]
-    parts = (
-        _ratios(sums["on"][..., words], sums["even"][..., words], sums["n"]),
-        _ClassShares(table.score[..., own], table.se[..., own], table.chance[..., own]),
-        _ratios(sums["special"], sums["even_special"], sums["all_words"]),
+    own_patterns = ClassShares(
+        names=tuple(scores.patterns[place] for place in own),
+        share=table.score[..., own],
+        se=table.se[..., own],
+        chance=table.chance[..., own],
+        clusters=table.clusters[..., own],
     )
-    names = (*WORD_CLASSES, *(scores.patterns[place] for place in own), *SPECIAL_CLASSES)
-    share = np.concatenate([part.share for part in parts], -1)
+    parts = (
+        _ratios(WORD_CLASSES, sums["on"][..., words], sums["even"][..., words], sums["n"]),
+        own_patterns,
+        _ratios(SPECIAL_CLASSES, sums["special"], sums["even_special"], sums["all_words"]),
+    )
     se = np.concatenate([part.se for part in parts], -1)
-    chance = np.concatenate([part.chance for part in parts], -1)
-    return names, share, se if by_pair else np.full_like(se, np.nan), chance
+    return ClassShares(
+        names=tuple(chain.from_iterable(part.names for part in parts)),
+        share=np.concatenate([part.share for part in parts], -1),
+        se=se if by_pair else np.full_like(se, np.nan),
+        chance=np.concatenate([part.chance for part in parts], -1),
+        clusters=np.concatenate([part.clusters for part in parts], -1),
+    )
 
 
-def _ratios(mass: FloatArray, uniform_mass: FloatArray, words: FloatArray) -> _ClassShares:
-    """Mean shares, their errors, and shares of even attention.
+def _ratios(
+    names: Sequence[str], mass: FloatArray, uniform_mass: FloatArray, words: FloatArray
+) -> ClassShares:
+    """Mean shares of some classes, their errors, and shares of even attention.
 
     Shape: `mass` and `uniform_mass` [unit, layer, head, class], `words` [unit, layer, head, 1].
     """
-    return _ClassShares(
-        share=ratio(mass, words),
+    share = ratio(mass, words)
+    return ClassShares(
+        names=tuple(names),
+        share=share,
         se=error(residuals(mass, words)),
         chance=ratio(uniform_mass, words),
+        clusters=np.broadcast_to((words > 0).sum(0), share.shape),
     )

@@ -106,7 +106,8 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     beyond_rule = hits - rules.hits[:, None, None]
     gain = hide_rare(ratio(beyond_rule, n))
     se = hide_rare(error(residuals(beyond_rule, n)))
-    clusters = np.broadcast_to((n > 0).sum(0), gain.shape)
+    row_clusters = (n > 0).sum(0)
+    clusters = np.broadcast_to(row_clusters, gain.shape)
     ((links, neighbours),) = totals["links"]
     with np.errstate(invalid="ignore", divide="ignore"):
         return Syntax(
@@ -125,6 +126,7 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
             uuas=totals["linked"][0] / links,
             chain_uuas=float(neighbours / links),
             clusters=len(n),
+            row_clusters=row_clusters.ravel(),
             words=words,
             wordless=wordless,
             signature=signature,

@@ -23,8 +23,6 @@ from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import Pattern
 
 T = TypeVar("T")
-EPSILON = 1e-30
-"""Of a word's weight on words: less is not renormalised, and its row stays zero."""
 CELLS = 1 << 20
 """Weights of a head and an input that are measured at a time: of 8,192 keys, 128 queries."""
 MAX_WORD_BLOCKS = 512
@@ -166,7 +164,7 @@ class UnitBlock:
         if self.token_block.value_norms is None:
             return None
         even = self._visible * self.token_block.value_norms[:, :, None]
-        even = even / even.sum(-1, keepdim=True).clip(EPSILON)
+        even = even / even.sum(-1, keepdim=True).clip(torch.finfo(even.dtype).tiny)
         return self.by_units(even) * self.has_row[..., None]
 
     @property

@@ -90,9 +90,11 @@ def ablate(
     switched = _distinct_sets(sets)
     off = _switch_masks(switched, scanner.grid())
     parts: list[list[LossSums]] = [[] for _ in losses]
+    keys: list[str] = []
     seen = chose
     for inputs, now in _windows(words, measured(), on_bad, chose):
         seen = now
+        keys += [encoded.known_pair.key for encoded in inputs]
         for loss, loss_parts in zip(losses, parts, strict=True):
             loss_parts.append(_sum_losses(scanner, loss, inputs, off, means))
     pairs_chose = chose.read - chose.skipped
@@ -102,7 +104,7 @@ def ablate(
     _warn_of_labels(losses, labelled)
     effects: list[Effect] = []
     for loss, loss_parts in zip(losses, parts, strict=True):
-        effects += _effects(loss, loss_parts, sets, switched)
+        effects += _effects(loss, loss_parts, keys, sets, switched)
     return Ablation(
         effects=tuple(effects),
         grid=scanner.grid(),
@@ -383,23 +385,47 @@ def _sum_outputs(scanner: Scanner, inputs: Sequence[EncodedInput]) -> dict[str, 
 
 
 def _effects(
-    loss: Loss, parts: Sequence[LossSums], sets: Sequence[HeadSet], switched: Sequence[HeadTuple]
+    loss: Loss,
+    parts: Sequence[LossSums],
+    keys: Sequence[str],
+    sets: Sequence[HeadSet],
+    switched: Sequence[HeadTuple],
 ) -> Iterator[Effect]:
-    """What each set is worth by each quantity of a loss; `switched` are all sets, in order."""
-    sums = np.concatenate([part_sums for part_sums, _ in parts])
-    n = np.concatenate([part_n for _, part_n in parts])
+    """What each set is worth by each quantity of a loss.
+
+    `keys` are the pairs' own, `switched` all sets in order.
+    """
+    sums = sum_repeated(keys, np.concatenate([part_sums for part_sums, _ in parts]))
+    n_by_pair = np.concatenate([part_n for _, part_n in parts])
+    n = sum_repeated(keys, n_by_pair)
+    pairs = (n_by_pair > 0).sum(0)
     for row, quantity in enumerate(QUANTITIES[loss.name]):
         for head_set in sets:
             compared = ((), head_set.heads, *head_set.controls)
             numbers = [switched.index(heads) for heads in compared]
-            yield _effect(head_set, quantity, sums[:, row, numbers], n[:, row])
+            set_sums = sums[:, row, numbers]
+            yield _effect(head_set, quantity, set_sums, n[:, row], int(pairs[row]))
 
 
-def _effect(off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray) -> Effect:
+def sum_repeated(keys: Sequence[str], values: FloatArray) -> FloatArray:
+    """Add up the values of pairs that are given again, which are one pair of a sample.
+
+    Shape: [pair, ...] -> [distinct pair, ...], in the order in which they first stand.
+    """
+    numbers: dict[str, int] = {}
+    distinct = [numbers.setdefault(key, len(numbers)) for key in keys]
+    sums = np.zeros((len(numbers), *values.shape[1:]))
+    np.add.at(sums, distinct, values)
+    return sums
+
+
+def _effect(
+    off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray, pairs: int
+) -> Effect:
     """Compare a set with its controls. Shape: `sums` [pair, set]: intact, the set, controls.
 
-    The standard error is over samples in which pairs and controls are both drawn again. NaN below
-    two of either. Shape: `n` [pair].
+    The standard error is over samples in which distinct pairs and controls are both drawn again.
+    NaN below two of either. `pairs` also counts those that are given again. Shape: `n` [pair].
     """
     values = ratio(sums, n[:, None])
     se = math.nan
@@ -407,4 +433,12 @@ def _effect(off: HeadSet, quantity: Quantity, sums: FloatArray, n: FloatArray) -
         by_pair = error(residuals(sums[:, 1] - sums[:, 2:].mean(1), n))
         drawn_controls = values[2:].var(ddof=1) / len(off.controls)
         se = math.sqrt(by_pair**2 + drawn_controls)
-    return Effect.of(off, quantity, values.tolist(), se, int(n.sum()), int((n > 0).sum()))
+    return Effect.of(
+        off,
+        quantity,
+        values.tolist(),
+        se,
+        n=int(n.sum()),
+        pairs=pairs,
+        clusters=int((n > 0).sum()),
+    )

@@ -225,6 +225,7 @@ def cards(scanner: Scanner, ranking: HeadScores, watcher: HeadWatcher) -> tuple[
                 examples=_examples(looked, number, explained.names.index(name)),
                 alike=_most_alike(apart, ranking.grid, head),
                 why=explained.row(head, name),
+                evidence=explained.evidence(head, name),
                 pairs=len(looked),
             )
         )

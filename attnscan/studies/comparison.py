@@ -21,6 +21,7 @@ from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.inputs.vocabulary import Units
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import check_finite
+from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, QUERIES, Match
 from attnscan.results.comparison import Comparison, Similarity
 from attnscan.results.scores import FloatArray, IntArray
@@ -30,7 +31,6 @@ from attnscan.scan.pair_scan import OnBad, draw_numbers, skip, sum_over_pairs
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import ScanProgress, labels_from_sums, no_pair, sums_by_group
 from attnscan.scoring.blocks import PairSums, error, ratio, residuals
-from attnscan.scoring.units import EPSILON
 
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -245,7 +245,8 @@ class RowKeeper:
             queries = torch.tensor(self.queries[number], dtype=torch.int64) - block.rows.start
             rows = weights[:, queries[:, None], self._keys[number]]
             if self._among_words:
-                rows = rows / rows.sum(-1, keepdim=True).clip(EPSILON)
+                on_words = rows.sum(-1, keepdim=True)
+                rows = rows / on_words.clip(MIN_ON_WORDS) * (on_words >= MIN_ON_WORDS)
             self._kept[number][block.layer, first_head] = rows
 
     def rows(self) -> list[Tensor]:

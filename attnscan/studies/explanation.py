@@ -195,8 +195,8 @@ def _numbers(sums: SumsByName, not_available: Mapping[str, str]) -> dict[str, An
     """
     weight = sums["weight"]
     n = sums["n"]
-    pairs = sums["pairs"].sum(0)
-    unknown = np.full(pairs.shape, np.nan)
+    clusters = (n > 0).sum(0)
+    unknown = np.full(clusters.shape, np.nan)
     score = [ratio(weight, n)]
     se = [error(residuals(weight, n))]
     fall_se = [unknown]
@@ -208,17 +208,18 @@ def _numbers(sums: SumsByName, not_available: Mapping[str, str]) -> dict[str, An
             continue
         after = sums[cause]
         score.append(ratio(after, n))
-        # With a single pair, what remains is the error of the draws
+        # With a single distinct pair, what remains is the error of the draws
         draw_error = ratio(sums[f"{cause} error"], n)
-        se.append(np.where(pairs == 1, draw_error, error(residuals(after, n))))
-        fall_se.append(np.where(pairs == 1, draw_error, error(residuals(weight - after, n))))
+        se.append(np.where(clusters == 1, draw_error, error(residuals(after, n))))
+        fall_se.append(np.where(clusters == 1, draw_error, error(residuals(weight - after, n))))
     return {
         "score": np.stack(score),
         "se": np.stack(se),
         "fall_se": np.stack(fall_se),
         "chance": ratio(sums["chance"], n),
         "n": n.sum(0).astype(np.int64),
-        "pairs": pairs.astype(np.int64),
+        "pairs": sums["pairs"].sum(0).astype(np.int64),
+        "clusters": clusters,
     }
 
 

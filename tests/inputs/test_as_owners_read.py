@@ -1,14 +1,15 @@
-"""Files of pairs hold the texts that pandas and pyarrow, and by these `datasets`, read in them.
+"""Files of pairs hold the texts that pandas, pyarrow and `datasets` read in them.
 
 What is read otherwise on purpose is in `ON_PURPOSE`, each with its reason.
 """
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
@@ -16,9 +17,10 @@ import pyarrow.parquet
 import pytest
 from support.pair_files import Make, skipping
 
-from attnscan.errors import PairsError
+from attnscan.errors import InputError, PairsError
 from attnscan.inputs.read import read_pairs
-from attnscan.inputs.records import FileReading
+from attnscan.inputs.records import FileReading, objects_in
+from attnscan.inputs.sentence import Record
 
 FRAME = pd.DataFrame(
     {
@@ -213,6 +215,44 @@ def test_texts_are_those_of_the_owners(make: Make, kind: str) -> None:
     assert len(expected) >= 1 and len(bad) == len(frame) - len(expected)
 
 
+BUILDERS = {
+    ".csv": datasets.Dataset.from_csv,
+    ".json": datasets.Dataset.from_json,
+    ".jsonl": datasets.Dataset.from_json,
+    ".parquet": datasets.Dataset.from_parquet,
+    ".pq": datasets.Dataset.from_parquet,
+}
+"""What reads a file in `datasets`, by its suffix."""
+BY_DATASETS = (
+    "plain",
+    "all quoted",
+    "Windows line ends",
+    "mark of UTF-8",
+    "blank lines",
+    "line ends in cells",
+    "one column",
+    "more columns",
+    "JSON, records",
+    "JSON, indented",
+    "JSON lines",
+    "JSON lines in .json",
+    "JSON lines, keys left out",
+    "Parquet",
+    "Parquet of pandas",
+    "Parquet with nulls",
+)
+
+
+@pytest.mark.parametrize("kind", BY_DATASETS)
+def test_texts_are_those_of_datasets(make: Make, tmp_path: Path, kind: str) -> None:
+    name, content, _ = FILES[kind]
+    path = make(name, content)
+    build = BUILDERS[Path(name).suffix]
+    data_set = build(path, cache_dir=str(tmp_path / "cache"))
+    good, _ = skipping(path)
+    assert [record.pair.texts for record in good] == texts_in(data_set.to_pandas())
+
+
 @pytest.mark.parametrize("kind", ON_PURPOSE)
 def test_read_otherwise_on_purpose(make: Make, kind: str) -> None:
     name, content, expected, reason = ON_PURPOSE[kind]
@@ -276,6 +316,118 @@ def skipping_all(path: str) -> tuple[list[tuple[str, ...]], list[str]]:
     return good, [str(error).partition(": ")[2].partition(";")[0] for error in bad]
 
 
+NAMES_OF_CLASSES = ("entailment", "neutral", "contradiction")
+FEATURES = datasets.Features(
+    {
+        "premise": datasets.Value("string"),
+        "hypothesis": datasets.Value("string"),
+        "label": datasets.ClassLabel(names=list(NAMES_OF_CLASSES)),
+    }
+)
+ROWS = {
+    "premise": [f"a {number}" for number in range(12)],
+    "hypothesis": [f"b {number}" for number in range(12)],
+    "label": [number % 4 - 1 for number in range(12)],  # -1 where it is withheld
+}
+DATA_SET = datasets.Dataset.from_dict(ROWS, features=FEATURES)
+SAVED = {
+    "one file": (DATA_SET, 1),
+    "twelve files": (DATA_SET, 12),
+    "rows in another order": (DATA_SET.shuffle(seed=1), 2),
+    "some rows": (DATA_SET.select([7, 2, 5]), 1),
+    "two data sets": (datasets.concatenate_datasets([DATA_SET, DATA_SET.select([0])]), 1),
+}
+
+
+def rows_of(data_set: datasets.Dataset) -> list[tuple[tuple[str, ...], str]]:
+    """The texts and the name of the class of each row, as `datasets` has them."""
+    names = data_set.features["label"].names
+    rows = []
+    for row in data_set:
+        label = names[row["label"]] if row["label"] >= 0 else "-1"
+        rows.append(((row["premise"], row["hypothesis"]), label))
+    return rows
+
+
+def labelled(records: Iterable[Record]) -> list[tuple[tuple[str, ...], str | None]]:
+    return [(record.pair.texts, record.label) for record in records]
+
+
+class TestRealDatasets:
+    """What `datasets` itself wrote or holds."""
+
+    @pytest.mark.parametrize("kind", SAVED)
+    def test_saved_directory(self, tmp_path: Path, kind: str) -> None:
+        data_set, files = SAVED[kind]
+        path = str(tmp_path / "saved")
+        data_set.save_to_disk(path, num_shards=files)
+        expected = rows_of(datasets.load_from_disk(path))
+        assert labelled(read_pairs([path], FileReading(labelled=True))) == expected
+        assert len(list(Path(path).glob("*.arrow"))) == files
+
+    def test_saved_splits(self, tmp_path: Path) -> None:
+        splits = datasets.DatasetDict(train=DATA_SET, test=DATA_SET.select([3, 1]))
+        path = str(tmp_path / "saved")
+        splits.save_to_disk(path)
+        with pytest.raises(PairsError, match="holds the splits train, test; name one of them"):
+            read_pairs([path])
+        pairs = read_pairs([f"{path}/test"], FileReading(labelled=True))
+        assert labelled(pairs) == rows_of(splits["test"])
+
+    def test_single_saved_split(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "saved")
+        datasets.DatasetDict(train=DATA_SET).save_to_disk(path)
+        pairs = read_pairs([path], FileReading(labelled=True))
+        assert labelled(pairs) == rows_of(DATA_SET)
+
+    def test_saved_directory_without_rows(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "saved")
+        DATA_SET.select([]).save_to_disk(path)
+        with pytest.raises(PairsError, match="saved is a data set without rows"):
+            read_pairs([path])
+
+    @pytest.mark.parametrize("format", [None, "numpy", "torch", "pandas", "arrow"])
+    def test_object_in_every_format(self, format: str | None) -> None:
+        data_set = DATA_SET.with_format(format)
+        pairs = objects_in(data_set, FileReading(labelled=True)).records()
+        assert labelled(pairs) == rows_of(DATA_SET)
+        assert data_set.format["type"] == format  # and the caller's is as it was
+
+    def test_chosen_rows(self) -> None:
+        chosen = DATA_SET.shuffle(seed=3).select(range(5))
+        pairs = objects_in(chosen, FileReading(labelled=True)).records()
+        assert labelled(pairs) == rows_of(chosen)
+
+    def test_stream(self) -> None:
+        stream = DATA_SET.to_iterable_dataset()
+        pairs = objects_in(stream, FileReading(labelled=True)).records()
+        assert labelled(pairs) == rows_of(DATA_SET)
+
+    def test_stream_of_unknown_columns(self) -> None:
+        rows = [{"premise": "a", "hypothesis": "b"}, {"premise": "c", "hypothesis": "d"}]
+        stream = datasets.IterableDataset.from_generator(lambda: iter(rows))
+        assert stream.column_names is None
+        assert [record.pair.texts for record in objects_in(stream).records()] == [
+            ("a", "b"),
+            ("c", "d"),
+        ]
+
+    def test_arrow_table_of_one(self) -> None:
+        pairs = objects_in(DATA_SET.data.table, FileReading(labelled=True)).records()
+        assert labelled(pairs) == rows_of(DATA_SET)
+
+    def test_column_of_texts(self) -> None:
+        records = objects_in(DATA_SET["premise"]).records()
+        assert [record.pair.texts for record in records] == [(text,) for text in ROWS["premise"]]
+
+    @pytest.mark.parametrize("streams", [False, True])
+    def test_splits_are_refused(self, streams: bool) -> None:
+        train: Any = DATA_SET.to_iterable_dataset() if streams else DATA_SET
+        kind: Any = datasets.IterableDatasetDict if streams else datasets.DatasetDict
+        with pytest.raises(InputError, match=r"holds splits; choose one: \['train'\]"):
+            objects_in(kind({"train": train, "test": train}))
+
+
 class TestSavedDatasets:
     """Directories that `Dataset.save_to_disk` writes: Arrow streams beside JSON about them."""
 
@@ -316,10 +468,8 @@ class TestSavedDatasets:
 
 
 class TestNamesOfClasses:
-    NAMES = ("entailment", "neutral", "contradiction")
-
     def table(self) -> pa.Table:
-        about = {"label": {"names": self.NAMES, "_type": "ClassLabel"}}
+        about = {"label": {"names": NAMES_OF_CLASSES, "_type": "ClassLabel"}}
         metadata = {"huggingface": json.dumps({"info": {"features": about}})}
         table = pa.table({"premise": ["a"] * 3, "hypothesis": ["b"] * 3, "label": [2, 0, -1]})
         return table.replace_schema_metadata(metadata)

@@ -44,6 +44,9 @@ class HuggingFace:
         assert "image" not in self.column_names, "an image is decoded when its row is read"
         return iter(self._rows)
 
+    def with_format(self, _format: None) -> HuggingFace:
+        return self
+
     def select_columns(self, names: Sequence[str]) -> HuggingFace:
         return HuggingFace([{name: row[name] for name in names} for row in self._rows])
 

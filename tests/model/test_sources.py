@@ -251,6 +251,14 @@ class TestCatalog:
         assert wordless["state"] == "cannot run: it has no tokenizer"
         assert re.fullmatch(r"cache [0-9a-f]{8}", whole["where"])
 
+    def test_cached_model_one_level_down_is_ready(self, cache: Path) -> None:
+        snapshot = in_cache(cache, "org/inner", ("config.json",))
+        checkpoint(snapshot / "0_Transformer")
+        modules = [{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
+        (snapshot / "modules.json").write_text(json.dumps(modules))
+        _, inner = Catalog.now().entries
+        assert (inner["model"], inner["state"], inner["layers"]) == ("org/inner", "ready", 2)
+
     @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])
     def test_a_config_that_cannot_be_read_is_said(self, cache: Path, content: str) -> None:
         (in_cache(cache, "org/broken") / "config.json").write_text(content)
@@ -324,6 +332,45 @@ def test_pickles_are_not_fetched(commits: dict[str, Path], online: pytest.Monkey
         ask(hub, online)
         assert f"cannot load the model {ID}" in refusal(lambda: load(Source(ID, ID)))
         assert hub.fetched("pytorch_model.bin") == 0
+
+
+@pytest.fixture
+def one_level_down(commits: dict[str, Path], tmp_path: Path) -> Path:
+    """A model as sentence-transformers before 2.0 put it on the hub, with its pickle beside."""
+    root = tmp_path / "hub"
+    shutil.copytree(commits[A], root / "0_Transformer")
+    (root / "0_Transformer" / "pytorch_model.bin").touch()
+    (root / "1_Pooling").mkdir()
+    (root / "1_Pooling" / "config.json").write_text("{}")
+    (root / "config.json").write_text('{"__version__": "0.3.8"}')
+    module = "sentence_transformers.models."
+    modules = [
+        {"idx": 0, "path": "0_Transformer", "type": f"{module}Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": f"{module}Pooling"},
+    ]
+    (root / "modules.json").write_text(json.dumps(modules))
+    return root
+
+
+@pytest.mark.parametrize("revision", [None, A])
+def test_hub_model_one_level_down_is_fetched(
+    one_level_down: Path,
+    commits: dict[str, Path],
+    online: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch,
+    revision: str | None,
+) -> None:
+    name = ID if revision is None else f"{ID}@{revision}"
+    with model_hub({A: one_level_down}, [A]) as hub:
+        ask(hub, online)
+        model = load(choose(name))
+        assert torch.equal(model.embedding, loaded(commits[A]).embedding)
+        assert (model.source.name, model.source.revision) == (name, A)
+        assert Path(model.source.location).name == "0_Transformer"
+        assert hub.fetched("pytorch_model.bin") == 0
+        assert not any("1_Pooling" in request for request in hub.requests)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert torch.equal(load(choose(name)).embedding, model.embedding)
 
 
 def test_a_revision_of_a_hub_model_is_named_behind_an_at_sign() -> None:

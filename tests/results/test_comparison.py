@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
-from support.small_results import PATTERNS, SIGNATURE, labels_of, result_of
+from support.small_results import PATTERNS, SIGNATURE, equal_scores, labels_of, result_of
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.scores import Labels, Scores
@@ -66,6 +66,19 @@ def test_differences_survive_among_all_heads_and_patterns() -> None:
         list(frame.columns[-5:-3]) == ["p", "fdr"] and frame["fdr"].tolist() == rows["fdr"].tolist()
     )
     assert frame.attrs["alike"] == "so."
+
+
+def test_repeated_pairs_make_no_p_value_smaller() -> None:
+    """Five distinct pairs, each of them given 20 times, leave four degrees of freedom."""
+    once = _differing([0.3, -0.2, 0.1], [0.1, 0.1, 0.1])
+    tables = []
+    for labels in once.model_labels:
+        table = replace(labels.table, pairs=20 * labels.table.pairs)
+        tables.append(replace(labels, scores=equal_scores(labels.scores.scored, table)))
+    often = replace(once, model_labels=(tables[0], tables[1]))
+    rows = often.of("next-word")
+    assert rows["pairs"].tolist() == [100, 100, 100]
+    assert rows["p"].tolist() == pytest.approx(2 * stats.t.sf([3, 2, 1], df=4), rel=1e-9)
 
 
 def test_a_difference_that_is_beyond_chance_may_be_too_small() -> None:

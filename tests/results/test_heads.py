@@ -219,6 +219,7 @@ def test_special_tokens_are_listed_where_they_are_keys(special: Any, classes: li
         share=share,
         se=share,
         chance=share,
+        clusters=np.full(share.shape, 5),
         grid=Grid((1, 1)),
         signature=replace(SIGNATURE, special=special),
     )

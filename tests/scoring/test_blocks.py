@@ -43,7 +43,7 @@ def _of(which: list[int], most: int) -> PairSums:
 
 
 @pytest.mark.parametrize("most", [512, 100, 99, 16, 1])
-def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most: int) -> None:
+def test_shards_and_order_change_no_block(most: int) -> None:
     whole = _of(list(range(COUNT)), most)
     assert len(whole.keys) == COUNT if most >= COUNT else most / 4 <= len(whole.keys) <= most
     shuffled = np.random.default_rng(1).permutation(COUNT).tolist()
@@ -65,7 +65,7 @@ def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(most:
 
 
 @pytest.mark.parametrize("most", [512, 16, 1])
-def test_a_block_is_the_sum_of_the_pairs_whose_keys_begin_with_its_key(most: int) -> None:
+def test_a_block_sums_the_pairs_whose_keys_begin_with_its_key(most: int) -> None:
     sums = _of(list(range(COUNT)), most)
     for number, block in zip(sums.keys.tolist(), sums.sums["on"], strict=True):
         members = [
@@ -80,8 +80,18 @@ def test_what_one_of_two_does_not_name_is_zero_in_it() -> None:
     for total in (one + other, other + one):
         second = total.keys.tolist().index(int(KEYS[1][:16], 16))
         assert_allclose(total.sums["on"].sum(0), SUMS["on"][:2].sum(0))
-        assert total.sums["asked"][second].tolist() == [1, 1] and total.sums["asked"].sum() == 2
-    assert add_sums(None, one) is one and add_sums(one, None) is one
+        assert total.sums["asked"][second].tolist() == [1, 1]
+        assert total.sums["asked"].sum() == 2
+
+
+def test_none_is_an_empty_sum() -> None:
+    one = _of([0, 1], 512)
+    assert add_sums(None, one) is one
+    assert add_sums(one, None) is one
+    assert add_sums(None, None) is None
+
+
+def test_mappings_of_sums_add_name_by_name() -> None:
     assert add_sums({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
 
 
@@ -93,8 +103,16 @@ def test_models_of_many_heads_keep_fewer_blocks() -> None:
     }
     for size, most in sizes.items():
         assert PairSums.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
+
+
+def test_blocks_are_put_together_as_if_fewer_had_been_kept_from_the_start() -> None:
     whole = _of(list(range(COUNT)), 512)
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
+
+
+def _score(total: np.ndarray, n: np.ndarray) -> Score:
+    """The loop's score of some pairs. Shape: [pair] twice."""
+    return Score([Measured(*pair) for pair in zip(total, n, strict=True)])
 
 
 @given(PAIRS)
@@ -110,8 +128,10 @@ def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
     spoil nothing.
     """
     rng = np.random.default_rng(1)
-    n, other_n = counts = rng.integers(1, 9, (2, 30, 4)).astype(float)
-    counts[:, :, 2] = counts[:, 1:, 3] = 0
+    counts = rng.integers(1, 9, (2, 30, 4)).astype(float)
+    counts[:, :, 2] = 0
+    counts[:, 1:, 3] = 0
+    n, other_n = counts
     share = rng.random((30, 4))
     total = share * n
     other_total = (share + rng.random((30, 4)) / 8) * other_n
@@ -119,21 +139,13 @@ def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
     other = residuals(other_total, other_n)
     of_difference = error(one - other)
     for column in range(4):
-        ours, theirs = (
-            Score(
-                [
-                    Measured(*pair)
-                    for pair in zip(weight[:, column], queries[:, column], strict=True)
-                ]
-            )
-            for weight, queries in ((total, n), (other_total, other_n))
-        )
+        ours = _score(total[:, column], n[:, column])
+        theirs = _score(other_total[:, column], other_n[:, column])
         assert ratio(total, n)[column] == pytest.approx(ours.mean(), nan_ok=True)
         assert of_difference[column] == pytest.approx(ours.se_beside(theirs), nan_ok=True)
     assert np.isnan(of_difference).tolist() == [False, False, True, True]
-    assert (of_difference < np.hypot(error(one), error(other)))[
-        :2
-    ].all()  # the pairs are the same: a control
+    # A control: the pairs are the same, and the error less than that of two independent scores
+    assert (of_difference < np.hypot(error(one), error(other)))[:2].all()
 
 
 @pytest.mark.parametrize("pairs", [2, 5, 20])
@@ -147,6 +159,5 @@ def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
     off = np.abs(ratio(total, n) - 0.4)
     se = error(residuals(total, n))
     assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
-    assert (
-        off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)
-    ).mean() < 0.94  # a control: what was claimed before
+    # A control: what was claimed before
+    assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94

@@ -37,13 +37,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_planted_induction_circuit_is_found_and_nothing_else(planted: Path) -> None:
     frame = attnscan.heads("random", model=planted).to_frame().set_index("name")
-    assert frame["label"].to_dict() == {
-        "L0H0": "previous-word",
-        **dict.fromkeys(
-            ("L0H1", "L0H2", "L1H1", "L1H2"), "even"
-        ),  # of a single sentence, chance of bag-of-words is 1
-        "L1H0": "induction",
-    }
+    # Of a single sentence, chance of bag-of-words is 1
+    others = dict.fromkeys(("L0H1", "L0H2", "L1H1", "L1H2"), "even")
+    planned = {"L0H0": "previous-word", "L1H0": "induction"}
+    assert frame["label"].to_dict() == planned | others
+
+
+def test_the_induction_head_ranks_first(planted: Path) -> None:
     ranked = attnscan.heads("random", model=planted, pattern="induction").to_frame(["induction"])
     assert ranked.loc[0, "name"] == "L1H0"
     assert ranked.loc[0, "score"] > 0.999
@@ -52,11 +52,15 @@ def test_the_planted_induction_circuit_is_found_and_nothing_else(planted: Path) 
 
 
 def test_random_sequences_are_drawn_by_the_seed(planted: Path) -> None:
-    hashes = [
-        attnscan.heads("random", model=planted, pattern="induction", seed=seed).signature.input_hash
-        for seed in (0, 0, 1)
-    ]
-    assert hashes[0] == hashes[1] != hashes[2]
+    hashes = []
+    for seed in (0, 0, 1):
+        ranking = attnscan.heads("random", model=planted, pattern="induction", seed=seed)
+        hashes.append(ranking.signature.input_hash)
+    assert hashes[0] == hashes[1]
+    assert hashes[0] != hashes[2]
+
+
+def test_random_sequences_have_no_columns(planted: Path) -> None:
     with pytest.raises(OptionError, match="columns is for"):
         attnscan.heads("random", model=planted, columns="a")
 
@@ -126,15 +130,12 @@ def test_scores_are_those_of_plain_loops(make: Callable[[], tuple[Any, Any]], sp
     numbers = frame.set_index(["pattern", "layer", "head"])
     for name in NAMES:
         for layer, head in np.ndindex(2, 3):
+            keys = "in" if name == "first-token" else special
             sums = []
             for one, weights in read:
                 rows = {name: {i: dict.fromkeys(target(name, one, i), 1.0) for i in one.words}}
-                keys = "in" if name == "first-token" else special
-                sums.append(
-                    added(
-                        [*by_query(one, weights[layer, head].tolist(), rows, keys)[name].values()]
-                    )
-                )
+                queries = by_query(one, weights[layer, head].tolist(), rows, keys)
+                sums.append(added(list(queries[name].values())))
             score = Score(sums)
             row = numbers.loc[(name, layer, head)]
             assert row["n"] == score.n > 0
@@ -148,8 +149,8 @@ def test_transformer_lens_means_the_same(name: str) -> None:
     ones.
 
     That is our score times eligible queries over tokens, where no token occurs more than twice: for
-    induction it counts
-    all earlier occurrences, and we the last one. It compares numbers of tokens, and we their texts.
+    induction it counts all earlier occurrences, and we the last one. It compares numbers of tokens,
+    and we their texts.
     """
     tokenizer = tokenizer_of(["the", "cat", "sat", "on", "a", "mat"])
     model = model_of("gpt2", tokenizer)
@@ -170,9 +171,7 @@ def test_transformer_lens_means_the_same(name: str) -> None:
     assert_allclose(ours[np.argsort(order)], expected.ravel(), atol=1e-6)
 
 
-def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_others_where_asked() -> (
-    None
-):
+def test_causal_models_are_scored_for_causal_patterns() -> None:
     model, tokenizer = gpt2()
     for result in (
         attnscan.heads(TEXTS, model=model, tokenizer=tokenizer),
@@ -180,14 +179,21 @@ def test_patterns_of_causal_models_are_scored_for_these_by_default_and_for_other
     ):
         assert list(result.scores.patterns)[7:] == NAMES
         assert set(NAMES) < set(result.to_frame().columns)
+
+
+def test_other_models_are_scored_for_causal_patterns_where_asked() -> None:
     model, tokenizer = bert()
-    assert not {*attnscan.heads(TEXTS, model=model, tokenizer=tokenizer).scores.patterns} & {*NAMES}
-    ranking = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
-    assert [*ranking.scores.patterns] == ["induction"]
+    ranking = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer)
+    assert not set(ranking.scores.patterns) & set(NAMES)
+    asked = attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, pattern="induction")
+    assert list(asked.scores.patterns) == ["induction"]
+
+
+def test_cross_attention_has_no_causal_patterns() -> None:
+    model, tokenizer = bert()
+    options = {"pattern": "induction", "attention": "cross"}
     with pytest.raises(OptionError, match="there is no pattern 'induction'"):
-        attnscan.heads(
-            TEXTS, model=model, tokenizer=tokenizer, pattern="induction", attention="cross"
-        )
+        attnscan.heads(TEXTS, model=model, tokenizer=tokenizer, **options)
 
 
 def test_a_head_that_looks_at_the_first_token_rests() -> None:

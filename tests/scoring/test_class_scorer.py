@@ -58,10 +58,16 @@ MOST_OFF = {
 def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
     batch = collate([input_of(TOY)])
     rows = class_of_cells(batch.with_mask(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
-    drawn = [
-        [LETTERS[letter] for letter in line.split()[1:]] for line in DRAWN.strip().splitlines()
-    ]
-    assert [[CLASSES[number] for number in row] for row in rows[batch.word[0]]] == drawn
+    lines = DRAWN.strip().splitlines()
+    for row, line in zip(rows[batch.word[0]], lines, strict=True):
+        word, *letters = line.split()
+        drawn = [LETTERS[letter] for letter in letters]
+        assert [CLASSES[number] for number in row] == drawn, word
+
+
+def test_keys_of_special_tokens_are_in_no_class() -> None:
+    batch = collate([input_of(TOY)])
+    rows = class_of_cells(batch.with_mask(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
     assert (rows[~batch.word[0]] == len(CLASSES)).all()
 
 
@@ -100,9 +106,8 @@ def test_word_by_word_the_sums_are_those_of_the_input(
     """However many queries are measured at a time."""
     weights = [_weights(TOY, 0)]
     monkeypatch.setattr("attnscan.scoring.units.CELLS", queries * 10)
-    whole, words = (
-        _scored([TOY], weights, special=False, by_query=by_query) for by_query in (False, True)
-    )
+    whole = _scored([TOY], weights, special=False)
+    words = _scored([TOY], weights, special=False, by_query=True)
     assert len(words["n"]) == 7
     for name, values in whole.items():
         assert_allclose(words[name].sum(0), values[0], atol=1e-5)
@@ -121,7 +126,8 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
     sums = _scored([TOY], [weights], special=special, by_query=by_query, norms=[lengths])
     linear = [column for column in range(N_CLASS_SUMS) if column not in (EVEN, SAME_KEYS)]
     assert_allclose(sums["on"][..., linear], sums["even"][..., linear], atol=1e-5)
-    assert not sums["even"][..., [EVEN, SAME_KEYS]].any() and sums["even"].std(2).max() > 0.01
+    assert not sums["even"][..., [EVEN, SAME_KEYS]].any()
+    assert sums["even"].std(2).max() > 0.01  # a control: heads differ
     assert_allclose(sums["special"], sums["even_special"], atol=1e-5)
 
 
@@ -160,7 +166,9 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
         keys = [j for j in seen if special or one.sentence[j] >= 0]
         left = sum(matrix[i][j] for j in keys)
         rows[i] = {j: matrix[i][j] / left for j in keys}
-        for j in (j for j in seen if one.sentence[j] < 0):
+        for j in seen:
+            if one.sentence[j] >= 0:
+                continue
             place = ("start", "middle", "end").index(class_of(one, i, j))
             to_special[place] += matrix[i][j]
             even_special[place] += 1 / len(seen)
@@ -170,9 +178,10 @@ def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> 
                 on[column] += weight
                 even[column] += 1 / len(row)
         others = [other for k, other in rows.items() if k != i]
-        mean = {j: sum(other.get(j, 0.0) for other in others) / max(1, len(others)) for j in row}
-        on[EVEN] += sum(min(weight, 1 / len(row)) for weight in row.values())
-        on[SAME_KEYS] += sum(min(weight, mean[j]) for j, weight in row.items())
+        for j, weight in row.items():
+            mean = sum(other.get(j, 0.0) for other in others) / max(1, len(others))
+            on[EVEN] += min(weight, 1 / len(row))
+            on[SAME_KEYS] += min(weight, mean)
     counts = {"n": len(rows), "all_words": len(rows)}
     return {"on": on, "even": even, "special": to_special, "even_special": even_special, **counts}
 

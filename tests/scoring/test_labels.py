@@ -56,7 +56,8 @@ def _sums(words: np.ndarray, on: np.ndarray, even: np.ndarray | float, patterns:
         "even_special": np.full((count, *GRID, 3), 0.1) * words,
         "all_words": words + 1,
     }
-    sums |= {f"{kind}.{name}": values for kind in KEY_SETS for name, values in patterns.items()}
+    for key_set in KEY_SETS:
+        sums |= {f"{key_set}.{name}": values for name, values in patterns.items()}
     return sums | {name: np.ones((count, *GRID, 1)) for name in ("entropy", "rows")}
 
 
@@ -82,9 +83,8 @@ def _pairs(count: int) -> Sums:
         **parts,
     }
     on = rng.normal(0.06, 0.01, (count, *GRID, N_CLASS_SUMS)).clip(0, 1)
-    on[:, 0, 0, CLASSES.index("punctuation")] += rng.normal(0.22, 0.2, count).clip(
-        0
-    )  # about the margin
+    about_the_margin = rng.normal(0.22, 0.2, count).clip(0)
+    on[:, 0, 0, CLASSES.index("punctuation")] += about_the_margin
     return _sums(rng.integers(6, 20, (count, 1, 1, 1)), on, 0.05, patterns)
 
 
@@ -114,56 +114,63 @@ def test_labels_stay_as_often_as_in_a_plain_resampling_of_pairs(
     kept = np.zeros(GRID)
     for _ in range(300):
         drawn = rng.integers(count, size=count)
-        kept += (
-            _labels({name: values[drawn] for name, values in pairs.items()}, reading).label
-            == found.label
-        )
+        resample = {name: values[drawn] for name, values in pairs.items()}
+        kept += _labels(resample, reading).label == found.label
     expected = kept / 300
     known = found.label != ""
-    assert (
-        known.sum() > 3 and ((expected > 0.2) & (expected < 0.9)).any()
-    )  # there is something to be wrong about
+    # A control: there is something to be wrong about
+    assert known.sum() > 3
+    assert ((expected > 0.2) & (expected < 0.9)).any()
     error = np.sqrt(expected * (1 - expected) * (1 / 300 + 1 / RESAMPLINGS))
-    assert (
-        found.label_stability is not None
-        and (np.abs(found.label_stability - expected)[known] <= 4 * error[known] + 0.005).all()
-    )
+    assert found.label_stability is not None
+    assert (np.abs(found.label_stability - expected)[known] <= 4 * error[known] + 0.005).all()
 
 
 def test_too_few_pairs_do_not_tell() -> None:
     labels = _labels(_pairs(4))
-    assert labels.label_stability is not None and np.isnan(labels.label_stability).all()
-    assert labels.unsure.tolist() == (labels.label != "").tolist() and labels.unsure.any()
+    assert labels.label_stability is not None
+    assert np.isnan(labels.label_stability).all()
+    assert labels.unsure.any()
+    assert labels.unsure.tolist() == (labels.label != "").tolist()
 
 
-def test_of_thousands_of_heads_patterns_are_told_and_not_how_sure_they_are(
+def test_of_thousands_of_heads_the_stability_of_labels_is_not_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_HEADS", 5)
     labels = _labels(_pairs(20))
-    assert labels.label_stability is None and not labels.unsure.any() and labels.follows.any()
+    assert labels.follows.any()
+    assert labels.label_stability is None
+    assert not labels.unsure.any()
 
 
 @pytest.mark.parametrize(("count", "by_pair"), [(30, True), (1, True), (12, False)])
-def test_a_share_is_a_ratio_of_sums_and_its_error_is_clustered_by_pair(
+def test_a_share_is_a_ratio_of_sums_with_an_error_clustered_by_pair(
     count: int, by_pair: bool
 ) -> None:
     """Of one pair, and of the words of one input, there is no error."""
     pairs = _pairs(count)
     shares = class_shares(pairs, scores_of(pairs, SCORED), DEFAULT_VIEW, by_pair=by_pair)
-    names, share, se, chance = shares
+    names, share, se, chance, clusters = shares
     assert names == (*WORD_CLASSES, *SPECIAL_CLASSES)
     for place, name in enumerate(names):
-        is_special = name in SPECIAL_CLASSES
-        column = (SPECIAL_CLASSES if is_special else CLASSES).index(name)
-        keys = ("special", "even_special", "all_words") if is_special else ("on", "even", "n")
-        on, even, n = (pairs[key] for key in keys)
+        if name in SPECIAL_CLASSES:
+            column = SPECIAL_CLASSES.index(name)
+            on = pairs["special"]
+            even = pairs["even_special"]
+            n = pairs["all_words"]
+        else:
+            column = CLASSES.index(name)
+            on = pairs["on"]
+            even = pairs["even"]
+            n = pairs["n"]
         for head in np.ndindex(GRID):
             pairs_of_head = zip(on[:, *head, column], n[:, *head, 0], strict=True)
             expected = Score([Measured(weight, words) for weight, words in pairs_of_head])
             assert_allclose(share[head][place], expected.mean())
             assert_allclose(se[head][place], expected.se if by_pair else np.nan)
             assert_allclose(chance[head][place], even[:, *head, column].sum() / expected.n)
+            assert clusters[head][place] == np.count_nonzero(n[:, *head, 0])
 
 
 def _planned(
@@ -212,7 +219,8 @@ def test_planted_heads_have_their_habits_and_no_others() -> None:
     expected = np.full(GRID, "", dtype="<U20")
     for head, (_, name) in planned.items():
         expected[head] = name
-    assert labels.label.tolist() == expected.tolist() and not labels.unsure.any()
+    assert labels.label.tolist() == expected.tolist()
+    assert not labels.unsure.any()
 
 
 @pytest.mark.parametrize(
@@ -234,17 +242,17 @@ def test_a_habit_is_beyond_doubt(
 
 def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     labels = _habits(_planned({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06))
-    assert (
-        labels.label[0, 0]
-        and labels.unsure[0, 0]
-        and labels.label_stability is not None
-        and 0 < labels.label_stability[0, 0] < 0.95
-    )
+    assert labels.label[0, 0]
+    assert labels.unsure[0, 0]
+    assert labels.label_stability is not None
+    assert 0 < labels.label_stability[0, 0] < 0.95
 
 
-def test_heads_that_are_all_alike_have_no_habit_however_far_from_even_attention() -> None:
+def test_heads_that_are_all_alike_have_no_habit() -> None:
+    """However far they are from even attention."""
     labels = _habits(_planned({head: {"next": 0.8} for head in np.ndindex(GRID)}))
-    assert (labels.among_words == "").all() and np.isnan(labels.share).all()
+    assert (labels.among_words == "").all()
+    assert np.isnan(labels.share).all()
 
 
 def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
@@ -258,15 +266,18 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     assert result is not None
     names, members = habits_of()
     words = sums["n"][:, 0, 0, 0]
-    on, even = ((sums[name] @ members).reshape(12, -1, len(names)) for name in ("on", "even"))
+    on = (sums["on"] @ members).reshape(12, -1, len(names))
+    even = (sums["even"] @ members).reshape(12, -1, len(names))
     units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
     means = Means(add_up(units, np.ones(12)))
     assert means.names == names
-    for ours, theirs in ((result.share, means.share), (result.chance, means.chance)):
-        assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-12)
+    assert_allclose(result.share.reshape(means.share.shape), means.share, atol=1e-12)
+    assert_allclose(result.chance.reshape(means.chance.shape), means.chance, atol=1e-12)
     stated = means.best(means.above).reshape(GRID)  # before any resample
     kept = result.winner >= 0
-    assert kept[2, 0] and (result.winner == stated)[kept].all() and (stated < 0).any()
+    assert kept[2, 0]
+    assert (result.winner == stated)[kept].all()
+    assert (stated < 0).any()
 
 
 def test_a_head_without_attention_is_left_out_of_the_average() -> None:
@@ -278,17 +289,21 @@ def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     others[2, 3] = False
     assert labels.habits is not None
     assert_allclose(labels.habits.average, labels.habits.share[others].mean(0))
-    assert labels.label[2, 3] == "" and labels.label[0, 1] == "next-word"
+    assert labels.label[2, 3] == ""
+    assert labels.label[0, 1] == "next-word"
 
 
 def _share(share: float, average: float, chance: float) -> bool:
     """Whether a share of one habit qualifies."""
     names, _ = habits_of()
     place = names.index("punctuation")
-    values = [np.zeros((1, 1, len(names))) for _ in range(3)]
-    for array, value in zip(values, (share, average, chance), strict=True):
-        array[..., place] = value
-    return bool(qualifying(Shares(*values), names)[0, 0, place])
+    is_habit = np.arange(len(names)) == place
+    shares = Shares(
+        share=np.where(is_habit, share, 0.0)[None, None],
+        chance=np.where(is_habit, chance, 0.0)[None, None],
+        average=np.where(is_habit, average, 0.0)[None, None],
+    )
+    return bool(qualifying(shares, names)[0, 0, place])
 
 
 @pytest.mark.parametrize(
@@ -318,7 +333,8 @@ def test_the_same_few_words_are_held_against_an_even_row_too() -> None:
     share = np.zeros((2, 1, len(names)))
     share[:, 0, names.index("same-keys")] = 0.8
     share[:, 0, names.index("even")] = [0.7, 0.75]
-    shares = Shares(share, np.zeros_like(share), np.zeros((1, 1, len(names))))
+    average = np.zeros((1, 1, len(names)))
+    shares = Shares(share=share, chance=np.zeros_like(share), average=average)
     assert qualifying(shares, names)[:, 0, names.index("same-keys")].tolist() == [True, False]
 
 
@@ -328,10 +344,8 @@ KEYS = [Pair(f"pair {number}").key for number in range(200)]
 def _grouped(
     sums: SumsByName, groups: list[str | None], words: list[int] | None = None
 ) -> PairSums:
-    keys = [
-        grouped_key(key, group, length)
-        for key, group, length in zip(KEYS, groups, words or [10] * len(groups), strict=False)
-    ]
+    lengths = words or [10] * len(groups)
+    keys = list(map(grouped_key, KEYS, groups, lengths))
     return PairSums.of(keys, sums)
 
 
@@ -349,7 +363,8 @@ def test_a_label_of_one_group_alone_is_not_sure() -> None:
     by_groups = _labels(
         sums, SPECIAL_IN, (Scored("next-word"),), by_pair=True, grouped=_grouped(sums, groups)
     )
-    assert by_pairs.label[0, 0] == "punctuation" and not by_pairs.unsure[0, 0]
+    assert by_pairs.label[0, 0] == "punctuation"
+    assert not by_pairs.unsure[0, 0]
     assert by_groups.label[0, 0] != "punctuation" or by_groups.unsure[0, 0]
     assert (by_pairs.groups, by_groups.groups) == (0, 6)
 
@@ -388,13 +403,10 @@ def test_intervals_have_the_k_of_their_errors() -> None:
     assert_allclose(again.interval, once.interval)
 
 
-def test_named_groups_are_the_clusters_of_errors_and_bins_of_length_are_not() -> None:
+def test_named_groups_are_the_clusters_of_errors() -> None:
     sums = _pairs(60)
     names = [f"genre {number % 6}" for number in range(60)]
     named = scores_of(sums, SCORED, grouped=_grouped(sums, [*names]))
-    lengths = scores_of(
-        sums, SCORED, grouped=_grouped(sums, [None] * 60, [4, 6, 9, 13, 18, 26] * 10)
-    )
     plain = scores_of(sums, SCORED)
     weight = sums["words_only.weight"][:, 0, 0, 0]
     n = sums["words_only.n"][:, 0, 0, 0]
@@ -402,16 +414,25 @@ def test_named_groups_are_the_clusters_of_errors_and_bins_of_length_are_not() ->
     assert_allclose(named.words_only.se[0, 0, 0], Score(by_genre).se)
     assert named.words_only.clusters[0, 0, 0] == 6
     assert_allclose(named.words_only.score, plain.words_only.score)
+
+
+def test_bins_of_length_are_no_clusters_of_errors() -> None:
+    sums = _pairs(60)
+    grouped = _grouped(sums, [None] * 60, [4, 6, 9, 13, 18, 26] * 10)
+    lengths = scores_of(sums, SCORED, grouped=grouped)
+    plain = scores_of(sums, SCORED)
     assert_allclose(lengths.words_only.se, plain.words_only.se)
 
 
-def test_a_resample_has_two_groups_of_three_and_as_many_pairs_of_each() -> None:
+def test_a_resample_has_two_groups_of_three_and_all_pairs_of_each() -> None:
     sums = {"on": np.zeros((60, 1))}
     groups = Groups.among(_grouped(sums, [f"genre {number % 6}" for number in range(60)]))
     times = np.concatenate(list(groups.resamples(0, 64)))
     by_group = np.stack([times[:, groups.number == group].sum(1) for group in range(6)], 1)
-    assert times.shape == (RESAMPLINGS, 60) and groups.named
-    assert set(by_group.ravel() % 10) == {0} and set(by_group.sum(1)) == {60 * DRAWN_GROUPS}
+    assert groups.named
+    assert times.shape == (RESAMPLINGS, 60)
+    assert set(by_group.ravel() % 10) == {0}
+    assert set(by_group.sum(1)) == {60 * DRAWN_GROUPS}
     assert_allclose(by_group.mean(0), 10 * DRAWN_GROUPS, atol=0.7)
     assert times.std(0).min() > 0.5
 
@@ -423,5 +444,6 @@ def test_groups_stand_together_whatever_becomes_of_their_pairs() -> None:
     keys = [grouped_key(key, name, 10) for key, name in zip(KEYS, names, strict=True)]
     blocks = PairSums.of(keys, sums, 32)
     groups = Groups.among(blocks)
-    assert len(blocks.keys) <= 32 and groups.n_groups == 8
+    assert len(blocks.keys) <= 32
+    assert groups.n_groups == 8
     assert groups.sums(blocks.sums)["on"].tolist() == [[25.0]] * 8

@@ -34,7 +34,10 @@ def written_inputs(draw: st.DrawFn) -> str:
     sentences = draw(
         st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=2)
     )
-    return " ".join(["[CLS]", *(word for sentence in sentences for word in [*sentence, "[SEP]"])])
+    written = ["[CLS]"]
+    for sentence in sentences:
+        written += [*sentence, "[SEP]"]
+    return " ".join(written)
 
 
 def _weights(text: str, seed: int, *, causal: bool = False) -> torch.Tensor:
@@ -76,28 +79,29 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
     seen.
 
     Next words stop at the sentence; case is folded and marks of tokenizers are taken off;
-    punctuation is identical to
-    nothing, nor is a piece to the word that it looks like.
+    punctuation is identical to nothing, nor is a piece to the word that it looks like.
     """
     weights = [_weights(text, seed, causal=causal) for seed, text in enumerate(texts)]
     visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
     scores = _scores(_scored(texts, weights, causal=causal))
-    inputs = [
-        Written([t.lstrip("Ġ▁") for t in text.split()], input_of(text).sentence) for text in texts
-    ]
+    inputs = [_written(text) for text in texts]
     for head in scores.grid:
-        check_head(
-            scores,
-            head,
-            inputs,
-            [matrix[head.place].double().numpy() for matrix in weights],
-            visible=visible,
-        )
+        weights_of_head = [matrix[head.place].double().numpy() for matrix in weights]
+        check_head(scores, head, inputs, weights_of_head, visible=visible)
+
+
+def _written(text: str) -> Written:
+    """An input as the loops read it, without the marks of tokenizers."""
+    tokens = [token.lstrip("Ġ▁") for token in text.split()]
+    return Written(tokens, input_of(text).sentence)
+
+
+def test_without_what_the_model_tells_predictive_has_no_score() -> None:
+    text = "[CLS] a cat [SEP]"
+    scores = _scores(_scored([text], [_weights(text, 0)]))
     predictive = scores.patterns.index("predictive")
-    assert (
-        np.isnan(scores.every_key.score[..., predictive]).all()
-        and not scores.every_key.n[..., predictive].any()
-    )
+    assert np.isnan(scores.every_key.score[..., predictive]).all()
+    assert not scores.every_key.n[..., predictive].any()
 
 
 @settings(deadline=None, max_examples=draws(30))
@@ -121,10 +125,9 @@ def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
     scores = _scores(_scored(texts, weights, causal=causal, norms=lengths))
     for table in (scores.every_key, scores.words_only):
         assert_allclose(table.score, table.chance, atol=1e-5)
-    alone, by_query = (
-        _scored(texts[:1], weights[:1], causal=causal, norms=lengths[:1], by_query=by_query).sums()
-        for by_query in (False, True)
-    )
+    first = {"causal": causal, "norms": lengths[:1]}
+    alone = _scored(texts[:1], weights[:1], **first).sums()
+    by_query = _scored(texts[:1], weights[:1], by_query=True, **first).sums()
     assert_allclose(by_query["words_only.chance"], alone["words_only.chance"], atol=1e-5)
 
 
@@ -140,13 +143,10 @@ def test_padding_and_the_inputs_beside_it_change_no_inputs_sums(texts: list[str]
 
 @settings(deadline=None, max_examples=draws(30))
 @given(written_inputs(), st.booleans())
-def test_queries_by_themselves_and_blocks_of_any_size_add_up_to_their_input(
-    text: str, causal: bool
-) -> None:
+def test_queries_and_blocks_of_any_size_add_up_to_their_input(text: str, causal: bool) -> None:
     weights = [_weights(text, 3, causal=causal)]
-    whole, scorer = (
-        _scored([text], weights, causal=causal, by_query=by_query) for by_query in (False, True)
-    )
+    whole = _scored([text], weights, causal=causal)
+    scorer = _scored([text], weights, causal=causal, by_query=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnscan.scoring.units.CELLS", 3 * 7)  # about three queries at a time
         parts = [
@@ -160,7 +160,7 @@ def test_queries_by_themselves_and_blocks_of_any_size_add_up_to_their_input(
             assert_allclose(words, values[0], atol=1e-6, err_msg=name)
 
 
-def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
+def test_pieces_of_a_word_are_summed_to_and_averaged_from() -> None:
     rows = [
         [0.2, 0.2, 0.2, 0.2, 0.2],
         [0.0, 0.1, 0.3, 0.5, 0.1],
@@ -202,7 +202,7 @@ def test_a_pattern_alone_scores_as_beside_the_others(pattern: Pattern) -> None:
     assert_allclose(alone, beside, atol=1e-9)
 
 
-def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None:
+def test_an_error_names_the_layer_whose_attention_is_not_finite() -> None:
     text = "[CLS] a cat [SEP]"
     weights = _weights(text, 0)
     weights[1, 2, 1] = torch.nan

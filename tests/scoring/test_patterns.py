@@ -76,18 +76,28 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_function_of_a_file_is_a_pattern(file: Path) -> None:
     path = list(sys.path)
     pattern = own_pattern("mine.py:two_back")
-    assert (pattern.id, pattern.letter) == ("two-back", "T") and sys.path == path
+    assert (pattern.id, pattern.letter) == ("two-back", "T")
     assert pattern.counts == "each word looks at the word before the one before it"
+    assert sys.path == path
+    assert {path.name for path in file.parent.iterdir()} - {"__pycache__"} == {
+        "beside.py",
+        "mine.py",
+    }
+
+
+def test_another_file_gives_its_pattern_another_code(file: Path) -> None:
+    pattern = own_pattern("mine.py:two_back")
     file.write_text(CODE + "# another line\n")
     again = own_pattern(f"{file}:two_back")
-    assert again.id == pattern.id and again.code != pattern.code
+    assert again.id == pattern.id
+    assert again.code != pattern.code
+
+
+@pytest.mark.usefixtures("file")
+def test_own_patterns_stand_behind_ours() -> None:
     names, every = with_own(["delimiter", "mine.py:two_back"])
     assert names == ["delimiter", "two-back"]
     assert [each.id for each in every] == [*(ours.id for ours in PATTERNS), "two-back"]
-    assert sorted(path.name for path in file.parent.iterdir() if "cache" not in path.name) == [
-        "beside.py",
-        "mine.py",
-    ]
 
 
 @pytest.mark.usefixtures("file")
@@ -176,20 +186,11 @@ def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], message: str) -
 
 def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:
     Path("pairs.csv").write_text(f'sentence_a,sentence_b\n"{A}","{B}"\n')
-    line = [
-        "heads",
-        "--pairs",
-        "pairs.csv",
-        *OFF,
-        *MODEL,
-        "-p",
-        "mine.py:two_back",
-        "--state",
-        "state.json",
-        "--csv",
-    ]
+    scan = ("heads", "--pairs", "pairs.csv", *OFF, *MODEL, "--csv")
+    line = (*scan, "-p", "mine.py:two_back", "--state", "state.json")
     first = CliRunner().invoke(app, line)
-    assert first.exit_code == 0 and CliRunner().invoke(app, line).stdout == first.stdout
+    assert first.exit_code == 0
+    assert CliRunner().invoke(app, line).stdout == first.stdout
     file.write_text(CODE.replace("== -DISTANCE", "== -1"))
     again = CliRunner().invoke(app, line)
     assert again.exit_code == 1 and again.stdout == ""
@@ -210,7 +211,7 @@ def test_the_same_place_is_the_rounded_one(source: int, target: int) -> None:
     assert cells == [[source + 1 + query, place] for query, place in enumerate(places)]
 
 
-def test_shorter_pairs_of_a_batch_have_the_cells_that_they_have_alone() -> None:
+def test_cells_of_a_shorter_pair_are_the_same_in_a_batch() -> None:
     written = ("a b c </s>", "x y </s>", "0-0 2-1"), ("a </s>", "x y z w </s>", "0-3")
     together = translations(*written)
     for row, pair in enumerate(written):
@@ -218,10 +219,11 @@ def test_shorter_pairs_of_a_batch_have_the_cells_that_they_have_alone() -> None:
         size = alone.word.shape[1]
         for function in (aligned, same_place, even):
             cells = function(together)[row]
-            assert torch.equal(cells[:size, :size], function(alone)[0]) and not cells[size:].any()
+            assert torch.equal(cells[:size, :size], function(alone)[0])
+            assert not cells[size:].any()
 
 
-def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -> None:
+def test_only_words_are_asked_and_only_delimiter_looks_at_others() -> None:
     batch = translations(("<s> a b </s>", "<s> a c </s>", "0-0"))
     visible = torch.zeros(1, 8, 8, dtype=torch.bool)
     visible[:, 4:, :4] = True
@@ -229,10 +231,8 @@ def test_no_pattern_but_delimiter_looks_at_special_tokens_and_none_asks_them() -
     for pattern in CROSS_PATTERNS:
         assert pattern.target is not None
         cells = (pattern.target(under)[0] > 0) & visible[0]
-        assert (
-            cells[5:7].any() == (pattern.id != "before-aligned")
-            and not cells[[0, 1, 2, 3, 4, 7]].any()
-        )
+        assert cells[5:7].any() == (pattern.id != "before-aligned")
+        assert not cells[[0, 1, 2, 3, 4, 7]].any()
         assert bool(cells[:, [0, 3]].any()) == (pattern.id == "delimiter")
 
 
@@ -245,8 +245,5 @@ def test_what_is_told_by_links_needs_links() -> None:
 
 def test_no_two_patterns_share_a_name_or_a_letter() -> None:
     every = {*PATTERNS, *CROSS_PATTERNS}
-    assert (
-        len({pattern.id for pattern in every})
-        == len({pattern.letter for pattern in every})
-        == len(every)
-    )
+    assert len({pattern.id for pattern in every}) == len(every)
+    assert len({pattern.letter for pattern in every}) == len(every)

@@ -46,7 +46,7 @@ ONE = sentence([None], "root", "VERB")
 SENTENCES = [CAT, BIG, ONE, sentence([None, 0, 1], "root obj det", "VERB NOUN DET")]
 
 
-def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> None:
+def test_items_are_heads_and_dependents_of_words() -> None:
     assert sorted(items_of(CAT)) == [
         (Row("all", HEAD), 0, (1,)),
         (Row("all", HEAD), 1, (2,)),
@@ -60,23 +60,31 @@ def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> No
         (Row("punct", DEPENDENT), 2, (3,)),
     ]
     assert (Row("det", DEPENDENT), 6, (4, 5)) in items_of(BIG)
+
+
+def test_subtypes_are_relations_of_their_own_where_asked() -> None:
+    plain = {item.row.relation for item in items_of(BIG)}
     names = {item.row.relation for item in items_of(BIG, subtypes=True)}
-    assert {"nmod", "nmod:poss"} <= names and "nmod:poss" not in {
-        item.row.relation for item in items_of(BIG)
-    }
-    causal = items_of(CAT, causal=True)
-    assert (
-        all(target < query for _, query, targets in causal for target in targets)
-        and len(causal) == 5
-    )
+    assert names == plain | {"nmod:poss"}
+    assert "nmod" in plain
+
+
+def test_later_words_are_no_targets_in_a_causal_model() -> None:
+    items = items_of(CAT, causal=True)
+    assert len(items) == 5
+    for item in items:
+        assert max(item.targets) < item.query
 
 
 def encoded(known: Sentence, place: int) -> EncodedInput:
     """Delimiters around; the second word of each sentence has two pieces, and the last one of BIG
     has none.
     """
-    pieces = [word for word in range(len(known.words or ())) for _ in range(2 if word == 1 else 1)]
-    pieces = [-1 if known is BIG and word == 7 else word for word in pieces]
+    pieces = list(range(len(known.words or ())))
+    if len(pieces) > 1:
+        pieces.insert(1, 1)
+    if known is BIG:
+        pieces[-1] = -1
     words = [-1, *pieces, -1]
     unit = [0]
     for before, word in pairwise(words):
@@ -135,15 +143,12 @@ def by_loops(
     for one, whole, half in zip(inputs, weights, halves, strict=True):
         tags: Any = one.known_pair.sentences[0].tags
         count = max(one.words) + 1  # of words with a piece: the one without stands last
-        pieces = [
-            [token for token, word in enumerate(one.words) if word == number]
-            for number in range(count)
-        ]
-        items = [
-            (rows_of(ours).index(row), query, [word for word in targets if word < count])
-            for row, query, targets in items_of(one.known_pair.sentences[0])
-            if query < count and min(targets) < count
-        ]
+        pieces = [list(np.flatnonzero(np.array(one.words) == number)) for number in range(count)]
+        items = []
+        for row, query, targets in items_of(one.known_pair.sentences[0]):
+            known = [word for word in targets if word < count]
+            if query < count and known:
+                items.append((rows_of(ours).index(row), query, known))
         for r, query, targets in items:
             sums["n"][r, half] += 1
             for number, rule in enumerate(THEIR_RULES):
@@ -191,7 +196,7 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
 
 
 @pytest.mark.parametrize("among", [False, True])
-def test_chance_of_what_heads_carry_is_what_even_attention_would_carry(among: bool) -> None:
+def test_chance_of_what_is_carried_is_that_of_even_attention(among: bool) -> None:
     """It is what a head would have that gives each key as much as its vector is long."""
     lengths = [torch.rand(LAYERS, HEADS, len(one.tokens)) * 3 + 0.1 for one in INPUTS]
     even = [
@@ -219,7 +224,9 @@ def test_batches_and_their_order_change_nothing() -> None:
     for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
         total = reduce(add_sums, [alone[number] for number in order])
         assert rows_of(total) == rows_of(together)
-        for found, expected in ((total[name], together[name]) for name in ("whole", "documents")):
+        for kind in ("whole", "documents"):
+            found = total[kind]
+            expected = together[kind]
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
@@ -228,19 +235,14 @@ def test_batches_and_their_order_change_nothing() -> None:
 def sums_with(**changed: Any) -> RelationSums:
     """The sums of a sentence with some that are `changed`, the same for every relation."""
     sums = scored(INPUTS[3:], weights_of(INPUTS[3:]), [0])
-    return {
-        kind: replace(
-            blocks,
-            sums={
-                name: np.array(
-                    np.broadcast_to(changed.get(name.partition("|")[0], values), values.shape),
-                    dtype=float,
-                )
-                for name, values in blocks.sums.items()
-            },
-        )
-        for kind, blocks in sums.items()
-    }
+    result = {}
+    for kind, blocks in sums.items():
+        changed_sums = {}
+        for name, values in blocks.sums.items():
+            new_values = changed.get(name.partition("|")[0], values)
+            changed_sums[name] = np.array(np.broadcast_to(new_values, values.shape), dtype=float)
+        result[kind] = replace(blocks, sums=changed_sums)
+    return result
 
 
 @pytest.mark.parametrize(

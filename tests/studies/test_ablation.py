@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import stats
 from support.ablation_effects import saved_with_tokenizer
 from support.families import TAPPED, tiny_model
 from support.toy_bert import VOCABULARY, save_toy_bert
@@ -31,7 +32,13 @@ from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner, open_scanner
 from attnscan.scan.state import half
 from attnscan.scoring.blocks import error, residuals
-from attnscan.studies.ablation import _effect, ablate, requested_sets, with_controls
+from attnscan.studies.ablation import (
+    _effect,
+    ablate,
+    requested_sets,
+    sum_repeated,
+    with_controls,
+)
 from attnscan.studies.losses import Loss, losses_of
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
@@ -155,7 +162,7 @@ def _se(sums: FloatArray) -> float:
     controls = tuple((Head(0, number),) for number in range(1, sums.shape[1]))
     off = HeadSet("x", (Head(0, 0),), controls, len(controls))
     n = np.ones(len(sums))
-    return _effect(off, Quantity("x", "nats"), np.column_stack([n, sums]), n).se
+    return _effect(off, Quantity("x", "nats"), np.column_stack([n, sums]), n, len(sums)).se
 
 
 def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> None:
@@ -168,6 +175,20 @@ def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> 
     assert np.isnan(_se(sums[:, :2])) and np.isnan(
         _se(sums[:1])
     )  # one control, or one pair, tells of no spread
+
+
+def test_repeated_pairs_make_no_interval_narrower() -> None:
+    """Three pairs, given four times: three distinct ones, so t has two degrees of freedom."""
+    off = HeadSet("x", (Head(0, 0),), ((Head(0, 1),), (Head(0, 2),)), 2)
+    sums = np.array([[1.0, 3.0, 1.5, 1.0], [1.0, 2.0, 1.0, 1.5], [1.0, 2.5, 1.0, 1.0]])
+    n = np.ones(3)
+    once = _effect(off, Quantity("x", "nats"), sums, n, 3)
+    keys = [*"abc"] * 4
+    distinct = sum_repeated(keys, np.tile(sums, (4, 1)))
+    often = _effect(off, Quantity("x", "nats"), distinct, sum_repeated(keys, np.ones(12)), 12)
+    assert often.se == pytest.approx(once.se) and once.se > 0
+    assert often.interval == pytest.approx(stats.t.ppf(0.975, 2) * once.se)
+    assert (once.pairs, often.pairs, often.n) == (3, 12, 12)
 
 
 PLANTED_PAIRS = [

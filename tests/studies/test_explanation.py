@@ -35,7 +35,6 @@ from attnscan.results.explanation import (
     Explanations,
     conclusion,
     effects,
-    evidence,
     gone_by,
     sign,
 )
@@ -146,14 +145,13 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
     assert_allclose(together.neurons, backwards.neurons, atol=1e-12)
 
 
-def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.Series[Any]:
+def _head(score: float, shuffled: float, fall_se: float) -> pd.Series[Any]:
     """A head whose positions were shuffled; its segments make no difference."""
     row = {
         "pattern": "next-word",
         "score": score,
         "chance": 0.1,
         "above_chance": (score - 0.1) / 0.9,
-        "pairs": pairs,
     }
     row |= {
         SHUFFLED: shuffled,
@@ -162,45 +160,58 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> pd.
         f"{SHUFFLED}_fall_se": fall_se,
     }
     row |= {"segments_zeroed_fall_se": 0.0, "segments_swapped_fall_se": 0.0}
-    row["by"] = gone_by(row)
     return pd.Series(row, dtype=object)
 
 
 @pytest.mark.parametrize(
-    ("head", "effect", "says"),
+    ("head", "clusters", "effect", "says"),
     [
         (
             _head(0.6, 0.1, 0.05),
+            20,
             "falls",
             "by position: its next-word score of 0.60 falls to 0.10 with the words'",
         ),
         (
             _head(0.6, 0.45, 0.02),
+            20,
             "falls in part",
             "in part by position: its next-word score of 0.60 falls in part to",
         ),
-        (_head(0.6, 0.58, 0.02), "stays", "by content: its next-word score of 0.60 stays at 0.58"),
+        (
+            _head(0.6, 0.58, 0.02),
+            20,
+            "stays",
+            "by content: its next-word score of 0.60 stays at 0.58",
+        ),
         (
             _head(0.6, 0.1, 0.3),
+            20,
             "uncertain",
             "follows next-word: its next-word score of 0.60 is uncertain at 0.10 ",
         ),
-        (_head(0.6, 0.58, 0.2), "uncertain", "is uncertain at 0.58"),
-        (_head(0.6, 0.1, 0.22, pairs=1), "uncertain", "is uncertain at 0.10"),  # over 8 shuffles
-        (_head(0.6, 0.1, float("nan"), pairs=1), "falls", "by position"),
+        (_head(0.6, 0.58, 0.2), 20, "uncertain", "is uncertain at 0.58"),
+        (_head(0.6, 0.1, 0.15), 20, "falls", "by position"),
+        # Two distinct pairs, however often they are given: t has one degree of freedom
+        (_head(0.6, 0.1, 0.15), 2, "uncertain", "is uncertain at 0.10"),
+        (_head(0.6, 0.1, 0.22), 1, "uncertain", "is uncertain at 0.10"),  # over 8 shuffles
+        (_head(0.6, 0.1, float("nan")), 1, "falls", "by position"),
         (
             _head(0.6, float("nan"), float("nan")),
+            20,
             "",
             "follows next-word: its next-word score of 0.60 stays at ",
         ),
-        (_head(0.6, float("nan"), float("nan")), "", "; positions cannot be changed here."),
+        (_head(0.6, float("nan"), float("nan")), 20, "", "; positions cannot be changed here."),
     ],
 )
 def test_a_fall_within_its_error_is_not_claimed(
-    head: pd.Series[Any], effect: str, says: str
+    head: pd.Series[Any], clusters: int, effect: str, says: str
 ) -> None:
-    assert effects(head).get(SHUFFLED, "") == effect
-    assert says in conclusion(head)
+    verdicts = effects(head, clusters)
+    assert verdicts.get(SHUFFLED, "") == effect
+    head["by"] = gone_by(verdicts)
+    assert says in conclusion(head, verdicts)
 
 
 def test_ranges_of_queries_explain_as_whole_rows_do(
@@ -264,8 +275,9 @@ def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path:
         head = found["0-0"]
         assert head.score > 0.99 and head[SHUFFLED] < 0.3 and head.by == "by position"
         assert head.conclusion.startswith("0-0 follows next-word by position: ")
-    why = attnscan.head("0-0", pairs=pairs, model=model)["0-0"].why
-    assert why.by == "by position" and evidence(why).endswith("; segments cannot be changed here")
+    card = attnscan.head("0-0", pairs=pairs, model=model)["0-0"]
+    assert card.why.by == "by position"
+    assert card.evidence.endswith("; segments cannot be changed here")
 
 
 def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
@@ -286,10 +298,9 @@ def test_of_what_cannot_be_changed_nothing_is_concluded(tmp_path: Path) -> None:
             "segments_swapped",
         }
         assert found["0-0"].by == "" and "content" not in found["0-0"].conclusion
-    why = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)[
-        "0-0"
-    ].why
-    assert why.by == "" and evidence(why) == "positions and segments cannot be changed here"
+    cards = attnscan.head("0-0", pairs=["the cat sat on the mat", "a dog ran"], model=model)
+    assert cards["0-0"].why.by == ""
+    assert cards["0-0"].evidence == "positions and segments cannot be changed here"
 
 
 TEXT = "[CLS] a b a . [SEP] c a b [SEP]"

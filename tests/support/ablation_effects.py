@@ -28,7 +28,7 @@ def effect_of(
     heads_off = HeadSet(
         name, (Head(0, 0),), controls, len(controls) if possible is None else possible
     )
-    return Effect.of(heads_off, quantity, (1.0, ablated, *others), se, 9, pairs)
+    return Effect.of(heads_off, quantity, (1.0, ablated, *others), se, 9, pairs, clusters=pairs)
 
 
 def saved_with_tokenizer(directory: Path, model: torch.nn.Module) -> str:

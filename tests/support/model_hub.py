@@ -93,16 +93,18 @@ def model_hub(commits: Mapping[str, Path], mains: Sequence[str]) -> Iterator[Mod
         hub.requests.append(
             f"{request.method} {'tree' if kind == 'tree' else 'info'} {revision or 'main'}"
         )
-        files = sorted(hub.commits[commit].iterdir())
+        root = hub.commits[commit]
+        files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        names = [path.relative_to(root).as_posix() for path in files]
         if kind == "tree":
             return JSONResponse(
                 [
-                    {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": "0"}
-                    for f in files
+                    {"type": "file", "path": name, "size": path.stat().st_size, "oid": "0"}
+                    for name, path in zip(names, files, strict=True)
                 ]
             )
         return JSONResponse(
-            {"id": ID, "sha": commit, "siblings": [{"rfilename": file.name} for file in files]}
+            {"id": ID, "sha": commit, "siblings": [{"rfilename": name} for name in names]}
         )
 
     routes = [

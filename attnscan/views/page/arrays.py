@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.attention import MIN_ON_WORDS, Attention, carried_shares
+from attnscan.results.attention import Attention, carried_shares, shares_among_words
 from attnscan.results.grid import Head
 from attnscan.results.signature import AttentionView
 
@@ -75,7 +75,7 @@ def _numbers_of(attention: Attention, layer: int, reading: AttentionView) -> NDA
     if reading.words_only:
         is_word = np.array(attention.sentence) >= 0
         queries = np.array(attention.query_tokens)
-        numbers = _among_words(numbers, is_word)[:, is_word[queries]]
+        numbers = shares_among_words(numbers, is_word)[:, is_word[queries]]
         keys = keys[is_word[keys]]
     shown: NDArray[np.float32] = numbers[..., keys]
     return shown
@@ -137,17 +137,9 @@ def _in_steps(
 ) -> NDArray[np.int64]:
     """Each row in whole steps: sum over words, shares among words, weights on special tokens."""
     sums = np.where(is_word, rows, 0).sum(-1, keepdims=True).clip(max=1) * SUM_STEPS
-    shares = np.where(is_word, _among_words(rows, is_word), rows) * steps
+    shares = np.where(is_word, shares_among_words(rows, is_word), rows) * steps
     rounded: NDArray[np.int64] = np.rint(np.hstack([sums, shares])).astype(np.int64)
     return rounded
-
-
-def _among_words(rows: NDArray[np.float32], is_word: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Each row's weights on words as shares of their sum, and nothing elsewhere."""
-    on_words = np.where(is_word, rows, 0)
-    sums = on_words.sum(-1, keepdims=True)
-    shares = np.where(sums < MIN_ON_WORDS, 0, on_words / np.maximum(sums, MIN_ON_WORDS))
-    return shares.astype(np.float32)
 
 
 def pack_neurons(attention: Attention, head: Head, steps: int) -> dict[str, str]:

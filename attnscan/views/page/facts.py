@@ -226,7 +226,7 @@ def _table_of(result: HeadScores) -> dict[str, Any]:
 def _profiles(result: HeadScores, heads: Sequence[Head]) -> list[list[tuple[str, float, float]]]:
     """The classes of keys that each head attends to, with their shares and errors."""
     profile = result.profile
-    half = half_width(profile.se, profile.signature.pairs_read)
+    half = half_width(profile.se, profile.clusters)
     profiles = []
     for head in heads:
         error = dict(zip(profile.classes, half[head.place], strict=True))

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.card import Card, Cards, Example
-from attnscan.results.explanation import evidence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import Syntax
 from attnscan.text import counted, plain
@@ -44,7 +43,7 @@ def _card(card: Card, width: int) -> list[RenderableType]:
     blocks += ["", _scores(card, width), *wrapped(_profile(card), width, style="")]
     blocks += ["", _links(card, looked_at, width)]
     blocks += wrapped(_alike(card, looked_at), width, style="")
-    causes = f"{card.why['by'] or 'not known'}; {evidence(card.why)}"
+    causes = f"{card.why['by'] or 'not known'}; {card.evidence}"
     pairs_of_causes = counted(card.why["pairs"], "pair")
     blocks += wrapped(f"Why: {causes} ({pairs_of_causes}).", width, style="")
     blocks += wrapped(_lost(card), width, style="")

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.grid import Head
-from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
 from attnscan.results.syntax import FEW_SENTENCES, HEAD, MIN_SENTENCES, MIN_WEIGHT, NOTHING, Syntax
 from attnscan.text import counted, plain
@@ -132,8 +131,8 @@ def _row_name(relation: str, direction: str) -> str:
 def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], width: int) -> Table:
     """Rows of a table of the result, by the columns of those names."""
     cells = []
-    for row in rows.to_dict(orient="records"):
-        half = half_width(row["se"], max(2, result.clusters))
+    halves = result.half_widths(rows).tolist()
+    for row, half in zip(rows.to_dict(orient="records"), halves, strict=True):
         star = "*" if row["holds"] else " "
         error = "" if np.isnan(half) else f" ± {half:.2f}{star}"
         name = Head(row["layer"], row["head"]).name

@@ -155,7 +155,7 @@ def test_page_of_pairs_has_the_columns_of_a_second_corpus(ranking: HeadScores) -
 def test_page_of_pairs_has_shares_with_errors(ranking: HeadScores) -> None:
     facts = Elements(page(ranking).html).facts
     profile = ranking.profile
-    half = half_width(profile.se, ranking.signature.pairs_read)
+    half = half_width(profile.se, profile.clusters)
     for head, classes in zip(profile.grid, facts["profiles"]["weight-words"], strict=True):
         for name, share, error in classes:
             place = (*head.place, profile.classes.index(name))

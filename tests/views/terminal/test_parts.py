@@ -168,7 +168,13 @@ def test_a_card_is_short_whatever_it_has_to_say(cards: Cards, width: int) -> Non
     heads = HeadSet("0-0", (card.head,), ((card.head,),))
     effects = tuple(
         Effect.of(
-            heads, Quantity(f"masked-lm-{number}", "nats a word"), (5.5, 5.6, 5.7), 0.01, 90, 6
+            heads,
+            Quantity(f"masked-lm-{number}", "nats a word"),
+            (5.5, 5.6, 5.7),
+            se=0.01,
+            n=90,
+            pairs=6,
+            clusters=6,
         )
         for number in range(3)
     )
