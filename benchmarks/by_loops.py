@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -93,6 +94,20 @@ class Checkpoint:
             visible=[[True] * len(pieces)] * len(pieces),
             pieces=pieces,
         )
+
+    def projections(self, layer: int) -> tuple[torch.nn.Linear, ...]:
+        """A layer's queries, keys, values and output, of a BERT or an MPNet."""
+        attention = self.network.encoder.layer[layer].attention
+        if hasattr(attention, "attn"):
+            return attention.attn.q, attention.attn.k, attention.attn.v, attention.attn.o
+        own = attention.self
+        return own.query, own.key, own.value, attention.output.dense
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers and heads."""
+        config = self.network.config
+        return config.num_hidden_layers, config.num_attention_heads
 
     def run(self, inputs: Mapping[str, Sequence[object]], **options: bool) -> object:
         """The network's output, of one input or of several of one length."""
@@ -327,16 +342,15 @@ def by_query(
     ]
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
-        of_words = seen if special == "in" else [j for j in seen if one.sentence[j] >= 0]
+        over_all = _shares(matrix[i], sizes, seen)
+        over_words = over_all
+        if special == "out":
+            over_words = _shares(matrix[i], sizes, [j for j in seen if one.sentence[j] >= 0])
         for pattern, of_query in rows.items():
-            keys = seen if pattern == "delimiter" else of_words
-            target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
-            left = sum(matrix[i][j] for j in keys)
-            size = sum(sizes[j] for j in keys)
-            if not target or left < 1e-6:
+            weights, even = over_all if pattern == "delimiter" else over_words
+            target = {j: value for j, value in of_query.get(i, {}).items() if j in weights}
+            if not target:
                 continue
-            weights = {j: matrix[i][j] / left for j in keys}
-            even = {j: sizes[j] / size for j in keys}  # over tokens, then merged
             weight = on_target(pattern, weights, target)
             chance = on_target(pattern, even, target)
             itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
@@ -345,6 +359,21 @@ def by_query(
             )
             found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
     return found
+
+
+def _shares(
+    row: Sequence[float], sizes: Sequence[float], keys: Sequence[int]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """A query's weights on some keys and those of even attention, each of which add up to 1.
+
+    There are none where next to no weight is left.
+    """
+    left = sum(row[j] for j in keys)
+    if left < 1e-6:
+        return {}, {}
+    size = sum(sizes[j] for j in keys)
+    # Even over tokens, then merged
+    return {j: row[j] / left for j in keys}, {j: sizes[j] / size for j in keys}
 
 
 @dataclass(frozen=True)
@@ -358,7 +387,7 @@ class Score:
         """Those with an eligible query."""
         return sum(each.n > 0 for each in self.of_pairs)
 
-    @property
+    @cached_property
     def n(self) -> float:
         """Eligible queries."""
         return sum(each.n for each in self.of_pairs)

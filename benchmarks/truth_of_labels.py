@@ -1,14 +1,14 @@
 """Labels a second time, without attnscan: patterns, classes, habits, M, E, A, their errors, the
 rule and the drawings.
 
-What heads carry is worked out from transformers' own hidden states, for BERTs alone. Plain loops
-give every word's keys their classes and patterns; numpy adds up, and resamples by attnscan's own
-draw. `truth.py` runs it.
+What heads carry is worked out from transformers' own hidden states, for BERTs and MPNets alone.
+Plain loops give every word's keys their classes and patterns; numpy adds up, and resamples by
+attnscan's own draw. `truth.py` runs it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
@@ -47,7 +47,7 @@ MIN_SHARE = 0.10
 RESAMPLES = 1_000
 MIN_GROUPS = 5
 MIN_UNITS = 5
-EVERY = 3  # of the shipped pairs each third is read: words are gone through in plain loops
+EVERY = 6  # of the shipped pairs each sixth is read: words are gone through in plain loops
 NEXT_3 = ("next", "next-2-3")
 PREVIOUS_3 = ("previous", "previous-2-3")
 NEXT_8 = (*NEXT_3, "next-4-8")
@@ -91,7 +91,7 @@ class Unit:
     share by chance.
     """
 
-    n: float
+    n: np.ndarray | float
     patterns: np.ndarray
     """Shape: [head, pattern, number of `Measured`]."""
     on: np.ndarray
@@ -135,47 +135,57 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         rows = command("classify", *PAIR, *options)
         words = list(_measure_words(checkpoint, one, by, special))
         yield from _compare(f"classify, {title}", rows, words)
+        measured = _measure_pairs(checkpoint, pairs, by, special)
         rows = over(pairs, "heads", *options)
-        units, groups = _measure_pairs(checkpoint, pairs, by, special)
+        units, groups = _group(pairs, measured, _lengths(checkpoint, pairs))
         yield from _compare(f"heads, {title}", rows, units, groups)
-        if (by, special) == READINGS[0]:
-            rows = over(pairs, "heads", *options, genres=genres)
-            units, groups = _measure_pairs(checkpoint, pairs, by, special, genres)
-            yield from _compare(f"heads by genre, {title}", rows, units, groups)
+        rows = over(pairs, "heads", *options, genres=genres)
+        units, groups = _group(pairs, measured, _genres(genres))
+        yield from _compare(f"heads by genre, {title}", rows, units, groups)
 
 
 def label_heads(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, Does]:
     """What every head does over some pairs, by the default reading."""
-    units, groups = _measure_pairs(checkpoint, pairs, "weight", "out")
-    does = _decide(units, groups)
-    return {divmod(number, 12): head_does for number, head_does in enumerate(does)}
+    measured = _measure_pairs(checkpoint, pairs, "weight", "out")
+    does = _decide(*_group(pairs, measured, _lengths(checkpoint, pairs)))
+    heads = checkpoint.shape[1]
+    return {divmod(number, heads): head_does for number, head_does in enumerate(does)}
 
 
-def _measure_pairs(
-    checkpoint: Checkpoint,
-    pairs: Pairs,
-    by: str,
-    special: str,
-    genres: Sequence[str] | None = None,
+def _measure_pairs(checkpoint: Checkpoint, pairs: Pairs, by: str, special: str) -> list[Unit]:
+    """One unit for each pair."""
+    measured = []
+    for pair in pairs:
+        words = stack(_measure_words(checkpoint, checkpoint.read(pair), by, special))
+        measured.append(add_up(words, np.ones(len(words.n))))
+    return measured
+
+
+def _lengths(checkpoint: Checkpoint, pairs: Pairs) -> list[str]:
+    """The bin of length of each pair, as attnscan numbers them."""
+    counts = [len(checkpoint.read(pair).words) for pair in pairs]
+    return [f"{int(2 * np.log2(count)):06x}" for count in counts]
+
+
+def _genres(genres: Sequence[str]) -> list[str]:
+    """The number of each genre, as attnscan sorts them."""
+    return [f"{int(hash_of(genre)[:6], 16) | 1 << 23:06x}" for genre in genres]
+
+
+def _group(
+    pairs: Pairs, units: Sequence[Unit], groups: Sequence[str]
 ) -> tuple[list[Unit], list[str] | None]:
-    """One unit for each pair, in the order in which attnscan draws them, and their groups.
+    """The units in the order in which attnscan draws them, and their groups.
 
-    Groups are genres, else bins of length; None where fewer than five have five pairs.
+    Groups are None where fewer than five have five pairs.
     """
-    keyed = []
-    for place, pair in enumerate(pairs):
-        one = checkpoint.read(pair)
-        if genres is None:
-            group = f"{int(2 * np.log2(len(one.words))):06x}"
-        else:
-            group = f"{int(hash_of(genres[place])[:6], 16) | 1 << 23:06x}"
-        words = list(_measure_words(checkpoint, one, by, special))
-        keyed.append((group, hash_of(*pair), add_up(words, np.ones(len(words)))))
-    sizes = Counter(group for group, _, _ in keyed)
+    hashes = [hash_of(*pair) for pair in pairs]
+    places = range(len(pairs))
+    sizes = Counter(groups)
     if sum(size >= MIN_UNITS for size in sizes.values()) < MIN_GROUPS:
-        return [unit for _, _, unit in sorted(keyed, key=lambda each: each[1])], None
-    keyed.sort(key=lambda each: each[:2])
-    return [unit for _, _, unit in keyed], [group for group, _, _ in keyed]
+        return [units[place] for place in sorted(places, key=hashes.__getitem__)], None
+    order = sorted(places, key=lambda place: (groups[place], hashes[place]))
+    return [units[place] for place in order], [groups[place] for place in order]
 
 
 @cache
@@ -191,18 +201,14 @@ def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, 
     """
     output = checkpoint.run(one.inputs, output_hidden_states=True)
     found = {}
-    layers = zip(
-        checkpoint.network.encoder.layer, output.attentions, output.hidden_states, strict=False
-    )
-    for number, (layer, weights, states) in enumerate(layers):
-        size = layer.attention.self.attention_head_size
-        values = layer.attention.self.value(states[0])
-        for head in range(weights.shape[1]):
+    for layer, weights in enumerate(output.attentions):
+        _, _, value, dense = checkpoint.projections(layer)
+        values = value(output.hidden_states[layer][0])
+        heads = weights.shape[1]
+        size = values.shape[1] // heads
+        for head in range(heads):
             span = slice(head * size, (head + 1) * size)
-            found[number, head] = (
-                weights[0, head],
-                values[:, span] @ layer.attention.output.dense.weight[:, span].T,
-            )
+            found[layer, head] = weights[0, head], values[:, span] @ dense.weight[:, span].T
     return found
 
 
@@ -248,16 +254,25 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
         on[:, names.index("same-keys")] = np.minimum(row, rows_of_others[:, place]).sum(-1)
         measured = []
         for queries in patterns:
-            measured.append([astuple(queries[p].get(i, Measured())) for p in PATTERNS])
+            found = [queries[pattern].get(i, Measured()) for pattern in PATTERNS]
+            measured.append([(m.weight, m.n, m.chance, m.itself, m.whole) for m in found])
         yield Unit(1, np.array(measured), on, chance @ belongs)
 
 
-def add_up(units: Sequence[Unit], times: np.ndarray) -> Unit:
-    """The sum of units, each so many times."""
+def stack(units: Iterable[Unit]) -> Unit:
+    """Units in one: each array has a place for each of them first."""
+    listed = list(units)
+    arrays = {}
+    for field in fields(Unit):
+        arrays[field.name] = np.array([getattr(unit, field.name) for unit in listed])
+    return Unit(**arrays)
+
+
+def add_up(units: Unit, times: np.ndarray) -> Unit:
+    """The sum of units that `stack` has put in one, each so many times."""
     sums = {}
     for field in fields(Unit):
-        values = np.array([getattr(unit, field.name) for unit in units])
-        sums[field.name] = np.tensordot(times, values, 1)
+        sums[field.name] = np.tensordot(times, getattr(units, field.name), 1)
     return Unit(**sums)
 
 
@@ -318,7 +333,8 @@ def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
 
 def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[Does]:
     """What every head does by some pairs, of groups or of none, or by the words of one input."""
-    whole = add_up(units, np.ones(len(units)))
+    stacked = stack(units)
+    whole = add_up(stacked, np.ones(len(units)))
     means = Means(whole)
     heads = np.arange(len(whole.on))
     habits = means.best(means.above)
@@ -326,7 +342,7 @@ def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[
     holds = np.zeros(len(heads))
     same = np.zeros(len(heads))
     for times in _drawings(len(units), groups):
-        resample = add_up(units, times)
+        resample = add_up(stacked, times)
         again = Means(resample)
         best = again.best(again.above)
         holds += again.above[heads, habits]
@@ -337,7 +353,7 @@ def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[
     for head in heads:
         label, among, _ = _name(whole, head, habits[head])
         share = average = NAN
-        if among in PATTERNS and followed(scores[head]):
+        if among in PATTERNS:  # a habit that has the name of a pattern has its score
             share = scores[head][among].mean()
             average = mean_of([of_head[among].mean() for of_head in scores])
         elif among:
@@ -386,9 +402,10 @@ def _compare(
     stay = Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
     expected = _decide(units, groups)
     tally.same("heads", len(rows), len(expected))
+    heads = 1 + max(head_of(row)[1] for row in rows)
     for row in rows:
         (layer, head) = head_of(row)
-        does = expected[12 * int(row["layer"]) + int(row["head"])]
+        does = expected[layer * heads + head]
         tally.same(f"{layer}-{head} label", row["label"], does.label)
         tally.same(f"{layer}-{head} among_words", row["among_words"], does.among_words)
         tally.row(row, f"{layer}-{head}", share=does.share, average=does.average)

@@ -43,7 +43,8 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The Jensen-Shannon divergence of every two heads, groups and the map."""
     pairs = shipped(PAIRS)
     tally = Tally("similar")
-    options = ("--model", checkpoint.name, "--queries", "999", "--nearest", "71")
+    heads = math.prod(checkpoint.shape)
+    options = ("--model", checkpoint.name, "--queries", "999", "--nearest", str(heads - 1))
     rows = {head_of(row): row for row in over(pairs, "similar", *options)}
     does = label_heads(checkpoint, pairs)
     order = sorted(rows)
@@ -56,7 +57,7 @@ def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     for place, head in enumerate(order):
         row = rows[head]
         what = str(head)
-        others = [tuple(map(int, row[f"nearest_{i}"].split("-"))) for i in range(1, 72)]
+        others = [tuple(map(int, row[f"nearest_{i}"].split("-"))) for i in range(1, heads)]
         tally.same(f"{what} others", sorted([*others, head]), order)
         for i, other in enumerate(others, 1):
             score = divergences[min(head, other), max(head, other)]
@@ -173,7 +174,7 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     (row,) = over(pairs, "ablate", *options, "--model", checkpoint.name)
     inputs = [checkpoint.read(pair) for pair in pairs]
     intact = [_run_without(checkpoint, one, ()) for one in inputs]
-    sets = (SWITCHED_OFF, *_draw_controls())
+    sets = (SWITCHED_OFF, *_draw_controls(checkpoint.shape[1]))
     falls = np.zeros((len(sets), len(inputs)))  # the set that is tested, then controls
     for row_of_set, heads in zip(falls, sets, strict=True):
         for place, (one, vector) in enumerate(zip(inputs, intact, strict=True)):
@@ -181,7 +182,8 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     ablated, *controls = falls.mean(1)
     variance = np.var(controls, ddof=1)
     effect = loops.Score([loops.Measured(fall, 1.0) for fall in falls[0] - falls[1:].mean(0)])
-    by_draw = variance / CONTROLS * (1 - CONTROLS / 11**2)  # of so many sets that could be drawn
+    possible = (checkpoint.shape[1] - 1) ** 2  # sets that could be drawn
+    by_draw = variance / CONTROLS * (1 - CONTROLS / possible)
     rank = 1 + sum(control >= ablated for control in controls)
     expected = {
         "intact": 0.0,
@@ -201,14 +203,14 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield tally
 
 
-def _draw_controls() -> list[tuple[Head, ...]]:
+def _draw_controls(heads: int) -> list[tuple[Head, ...]]:
     """The sets that attnscan draws: numpy's generator, seeded with the seed and the heads' numbers;
     all distinct.
     """
     generator = np.random.default_rng([0, *itertools.chain.from_iterable(SWITCHED_OFF)])
 
     def drawn(layer: int, number: int) -> Head:
-        others = [head for head in range(12) if head != number]
+        others = [head for head in range(heads) if head != number]
         return layer, others[generator.permutation(len(others))[0]]
 
     found = []
@@ -227,12 +229,13 @@ def _run_without(checkpoint: Checkpoint, one: Input, heads: Sequence[Head]) -> l
 
     def silence(_: object, inputs: tuple[torch.Tensor], *, head: int) -> tuple[torch.Tensor]:
         changed = inputs[0].clone()
-        changed[..., head * 32 : (head + 1) * 32] = 0
+        size = changed.shape[-1] // checkpoint.shape[1]
+        changed[..., head * size : (head + 1) * size] = 0
         return (changed,)
 
     handles = []
     for layer, head in heads:
-        dense = checkpoint.network.encoder.layer[layer].attention.output.dense
+        *_, dense = checkpoint.projections(layer)
         handles.append(dense.register_forward_pre_hook(partial(silence, head=head)))
     vector: list[float] = checkpoint.run(one.inputs).last_hidden_state[0, 0].tolist()
     for handle in handles:
@@ -242,7 +245,9 @@ def _run_without(checkpoint: Checkpoint, one: Input, heads: Sequence[Head]) -> l
 
 Vectors = tuple[np.ndarray, np.ndarray]
 """A head's queries and keys. Shape: each [token, neuron]."""
-Change = Callable[[Input], list[dict[str, list[int]]]]
+Weights = list[list[list[list[float]]]]
+"""By layer, head, query and key."""
+Change = Callable[[Checkpoint, Input], list[Weights]]
 
 
 def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
@@ -257,16 +262,46 @@ def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
     return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
 
 
+def shuffle_positions(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+    """The weights with words at other positions, once for each drawing.
+
+    An MPNet looks the distances of words up by their places: there words are given in another
+    order, and their weights are put back.
+    """
+    drawn = [_shuffle(one, number) for number in range(SHUFFLES)]
+    if not hasattr(checkpoint.network.encoder, "relative_attention_bias"):
+        return [checkpoint.weights(one, position_ids=order) for order in drawn]
+    found = []
+    for order in drawn:
+        ids = list(one.inputs["input_ids"])
+        for i, place in enumerate(order):
+            ids[place] = one.inputs["input_ids"][i]
+        weights = np.array(checkpoint.weights(one, input_ids=ids))
+        found.append(weights[:, :, order][..., order].tolist())
+    return found
+
+
+def zero_segments(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+    """The weights with all segment ids 0; none where the model has no segments."""
+    if "token_type_ids" not in one.inputs:
+        return []
+    return [checkpoint.weights(one, token_type_ids=[0] * len(one.text))]
+
+
+def swap_segments(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+    """The weights with segment ids exchanged; none where the model has no segments."""
+    if "token_type_ids" not in one.inputs:
+        return []
+    swapped = [1 - segment for segment in one.inputs["token_type_ids"]]
+    return [checkpoint.weights(one, token_type_ids=swapped)]
+
+
 CHANGES: dict[str, Change] = {
-    "positions_shuffled": lambda one: [
-        {"position_ids": _shuffle(one, number)} for number in range(SHUFFLES)
-    ],
-    "segments_zeroed": lambda one: [{"token_type_ids": [0] * len(one.text)}],
-    "segments_swapped": lambda one: [
-        {"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}
-    ],
+    "positions_shuffled": shuffle_positions,
+    "segments_zeroed": zero_segments,
+    "segments_swapped": swap_segments,
 }
-"""The inputs that replace a model's own, by column; several where they are drawn."""
+"""The weights of a changed input, by column; several where the change is drawn."""
 
 
 def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -282,11 +317,13 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
     ]
     scores = gather_scores(plain)
     does = label_heads(checkpoint, pairs)
-    scores_by_change = {}
+    scores_by_change: dict[str, Scores | None] = {}
     for column, change in CHANGES.items():
-        of_pairs = zip(inputs, targets, plain, strict=True)
-        changed_pairs = [_measure_changed(checkpoint, *of_pair, change) for of_pair in of_pairs]
-        scores_by_change[column] = gather_scores(changed_pairs)
+        changed = [change(checkpoint, one) for one in inputs]
+        scores_by_change[column] = None
+        if all(changed):
+            of_pairs = zip(inputs, targets, plain, changed, strict=True)
+            scores_by_change[column] = gather_scores([_measure_changed(*pair) for pair in of_pairs])
     vectors = [_read_vectors(checkpoint, one) for one in inputs]
     tally.same("heads", [head_of(row) for row in rows], sorted(scores))
     for row in rows:
@@ -307,11 +344,14 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
         }
         expected |= {"n": score.n, "pairs": score.pairs, "se": score.se}
         for name, changed_scores in scores_by_change.items():
-            changed = changed_scores[head][pattern]
+            if changed_scores is None:
+                expected |= dict.fromkeys((name, f"{name}_se", f"{name}_fall_se"), loops.NAN)
+                continue
+            changed_score = changed_scores[head][pattern]
             expected |= {
-                name: changed.mean(),
-                f"{name}_se": changed.se,
-                f"{name}_fall_se": score.se_beside(changed),
+                name: changed_score.mean(),
+                f"{name}_se": changed_score.se,
+                f"{name}_fall_se": score.se_beside(changed_score),
             }
         expected |= explain_neurons(
             inputs, [rows[pattern] for rows in targets], [of_heads[head] for of_heads in vectors]
@@ -321,15 +361,13 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _measure_changed(
-    checkpoint: Checkpoint, one: Input, rows: loops.Rows, plain: Measures, change: Change
+    one: Input, rows: loops.Rows, plain: Measures, changed: Sequence[Weights]
 ) -> Measures:
-    """The weights again, by the queries that count unchanged; of a change that is drawn, by their
-    mean over draws.
+    """Other weights, by the queries that count unchanged; of a change that is drawn, by their mean
+    over draws.
     """
     # Where a query has no weight left for words, its score is 0
-    draws = [
-        loops.every_head(one, checkpoint.weights(one, **changed), rows) for changed in change(one)
-    ]
+    draws = [loops.every_head(one, weights, rows) for weights in changed]
     times = [1 / len(draws)] * len(draws)
     means: Measures = {head: {} for head in plain}
     for head, pattern in itertools.product(plain, PATTERNS):
@@ -338,9 +376,9 @@ def _measure_changed(
     return means
 
 
-def _by_head(vectors: torch.Tensor) -> np.ndarray:
+def _by_head(vectors: torch.Tensor, heads: int) -> np.ndarray:
     """Shape: [token, heads × size] -> [head, token, size]."""
-    return vectors.view(len(vectors), 12, -1).transpose(0, 1).double().numpy()
+    return vectors.view(len(vectors), heads, -1).transpose(0, 1).double().numpy()
 
 
 def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
@@ -348,11 +386,13 @@ def _read_vectors(checkpoint: Checkpoint, one: Input) -> dict[Head, Vectors]:
     found = {}
     with torch.inference_mode():
         states = checkpoint.run(one.inputs, output_hidden_states=True).hidden_states
-        for number, layer in enumerate(checkpoint.network.encoder.layer):
-            query = _by_head(layer.attention.self.query(states[number][0]))
-            key = _by_head(layer.attention.self.key(states[number][0]))
-            for head in range(12):
-                found[number, head] = (query[head], key[head])
+        layers, heads = checkpoint.shape
+        for layer in range(layers):
+            to_query, to_key, *_ = checkpoint.projections(layer)
+            query = _by_head(to_query(states[layer][0]), heads)
+            key = _by_head(to_key(states[layer][0]), heads)
+            for head in range(heads):
+                found[layer, head] = (query[head], key[head])
     return found
 
 
