@@ -128,20 +128,24 @@ def test_an_option_means_the_same_in_all_commands() -> None:
     assert {name for name, records in options.items() if len(records) > 1} == OTHERWISE
 
 
+def _options_in(text: str) -> list[str]:
+    """The options that a help lists."""
+    listed = text.partition("\nOptions:\n")[2]
+    return re.findall(r"^  (?:-\w, )?(--[a-z-]+)", listed, re.MULTILINE)
+
+
 @pytest.mark.parametrize("command", COMMAND_NAMES)
 def test_help_has_every_option_once_the_usual_ones_first(command: str) -> None:
     names = chain.from_iterable(param.opts for param in command_named(command).params)
     every = {name for name in names if name.startswith("--")}
-    help_of = {how: run(command, how).stdout for how in ("--help-all", "--help")}
-    named, shown = (
-        re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text.partition("\nOptions:\n")[2], re.MULTILINE)
-        for text in help_of.values()
-    )
+    usual_help = run(command, "--help").stdout
+    named = _options_in(run(command, "--help-all").stdout)
+    shown = _options_in(usual_help)
     assert len(named) == len(set(named))
     assert {*named} == every | {"--help"}
     assert set(shown) <= set(named)
     assert len(shown) <= 25
-    first, rest = re.split(r"\n(?=What to read:|Model:|Result:)", help_of["--help"], maxsplit=1)
+    first, rest = re.split(r"\n(?=What to read:|Model:|Result:)", usual_help, maxsplit=1)
     assert len(first.splitlines()) <= 25
     assert "[required]" not in rest
     usual = {"--pairs", "--model", "--csv", "--output", "--help"} & {*every, "--help"}

@@ -49,7 +49,8 @@ def line_of(name: str) -> list[str]:
 @pytest.mark.parametrize("name", [*SIGNED, *OTHERS])
 def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) -> None:
     run(*line_of(name), "-o", str(place / "a.json"), "--signature", str(place / "of.json"))
-    said, whole = (json.loads((place / file).read_text()) for file in ("a.json", "of.json"))
+    said = json.loads((place / "a.json").read_text())
+    whole = json.loads((place / "of.json").read_text())
     assert "input_hash" in json.dumps(whole)
     assert {key: said[key] for key in whole} == whole
 

@@ -1,6 +1,7 @@
 """Which words count as related, on embeddings made for it."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoTokenizer
 
-from attnscan.inputs.vocabulary import WholeWords, whole_words
+from attnscan.inputs.vocabulary import Units, WholeWords, whole_words
 from attnscan.model.relatedness import Relatedness
 
 SIZE = 2000
@@ -20,7 +21,10 @@ NAMES = [
     for i in range(SIZE)
 ]
 WORDS = WholeWords({name: FIRST + i for i, name in enumerate(NAMES)}, "##")
-KING, QUEEN, RARE = 500, 501, 502  # places among the words, the first 100 of which are frequent
+# Places among the words, the first 100 of which are frequent
+KING = 500
+QUEEN = 501
+RARE = 502
 
 
 def _rows(seed: int = 0) -> Tensor:
@@ -38,12 +42,17 @@ def _near(rows: Tensor, place: int, other: int, far: float = 0.3) -> None:
     rows[FIRST + place] = rows[FIRST + other] + far * torch.randn(64, generator=generator)
 
 
+def _units(places: Sequence[int]) -> Units:
+    """A sentence of some words, by their places."""
+    tokens = [NAMES[place] for place in places]
+    return tokens, [0] * len(tokens), list(range(len(tokens)))
+
+
 def _found(rows: Tensor, *places: int) -> set[tuple[int, int]]:
     """Of some words, by their places, the pairs that are related."""
-    tokens = [NAMES[place] for place in places]
-    units = (tokens, [0] * len(tokens), list(range(len(tokens))))
-    (related,) = Relatedness(rows, WORDS).related([units])
-    assert torch.equal(related, related.T) and not related.diagonal().any()
+    (related,) = Relatedness(rows, WORDS).related([_units(places)])
+    assert torch.equal(related, related.T)
+    assert not related.diagonal().any()
     return {(places[i], places[j]) for i, j in related.triu().nonzero().tolist()}
 
 
@@ -56,6 +65,14 @@ def test_near_from_one_side_alone_is_not_enough() -> None:
         rows[FIRST + place] = rows[FIRST + KING] - 0.1 * (rows[FIRST + QUEEN] - rows[FIRST + KING])
         rows[FIRST + place, i] += 0.1
     assert not _found(rows, KING, QUEEN)
+
+
+@pytest.mark.parametrize(("words", "has_threshold"), [(999, False), (1000, True)])
+def test_of_fewer_than_a_thousand_words_none_are_near(words: int, has_threshold: bool) -> None:
+    vocabulary = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:words])}, "##")
+    threshold = Relatedness(_rows(), vocabulary).threshold
+    assert (threshold < 1) == has_threshold
+    assert has_threshold or threshold == math.inf
 
 
 def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
@@ -90,23 +107,21 @@ def test_words_of_like_meaning_are_found_and_no_others(
 ) -> None:
     directory = bundled_dir if name == "bundled" else shared / "models" / name
     weights = load_file(directory / "model.safetensors")
-    (rows,) = (
-        tensor for name, tensor in weights.items() if name.endswith("word_embeddings.weight")
-    )
-    relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)))
+    (table,) = [name for name in weights if name.endswith("word_embeddings.weight")]
+    relation = Relatedness(weights[table], whole_words(AutoTokenizer.from_pretrained(directory)))
     lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
-    related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
-    counts = [
-        sum(bool(cells[0, 1]) for cells, (*_, of) in zip(related, pairs, strict=True) if of == kind)
-        for kind in "10"
-    ]
-    assert (len(pairs), counts[0] >= 26, counts[1]) == (62, True, 0), counts
+    assert len(pairs) == 62
+    cells = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
+    found = [(a, b, alike) for (a, b, alike), cell in zip(pairs, cells, strict=True) if cell[0, 1]]
+    assert len(found) >= 26
+    assert {alike for _, _, alike in found} == {"1"}
 
 
 def test_random_words_are_related_as_the_cosines_of_all_words_say() -> None:
     """Forty words, of which every fifth is near the one before it; the first are frequent."""
-    rows, chosen = _rows(), [80 + 10 * place for place in range(41)]
+    rows = _rows()
+    chosen = [80 + 10 * place for place in range(41)]
     for i in range(1, 41):
         if i % 5:
             _near(rows, chosen[i], chosen[i - i % 5])
@@ -119,6 +134,6 @@ def test_random_words_are_related_as_the_cosines_of_all_words_say() -> None:
     assert expected[chosen][:, chosen].sum() > 30
     for seed in range(20):
         places = np.random.default_rng(seed).choice(chosen, size=(3, 9))
-        units = [([NAMES[place] for place in row], [0] * 9, list(range(9))) for row in places]
+        units = [_units(row) for row in places]
         for row, related in zip(places, relation.related(units), strict=True):
             assert torch.equal(related, expected[row][:, row])

@@ -153,7 +153,7 @@ def _scanned(options: ScanOptions, pairs: list[Pair]) -> HeadScores:
         return finish_scan(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
-def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
+def test_a_sample_is_measured_and_other_patterns_are_left_alone() -> None:
     pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(5)]
     options = ScanOptions(model="bundled", predictive_pairs=3, predictive_words=4, related=False)
     scores = _scanned(options, pairs).scores

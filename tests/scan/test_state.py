@@ -40,7 +40,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(
+def test_a_run_that_is_gone_on_with_is_one_that_was_never_stopped(
     options: ScanOptions, tmp_path: Path
 ) -> None:
     """To the last bit: states lie between windows, so the same batches are run."""

@@ -77,7 +77,7 @@ def worth(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> Ablation:
     return ablate(toy, chain, each_of(CARRIER, Head(0, 1), Head(1, 1)))
 
 
-def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_nothing(
+def test_the_head_that_carries_the_answer_costs_what_it_should(
     worth: Ablation,
 ) -> None:
     carrier, _, other_layer = worth.effects
@@ -165,7 +165,7 @@ def _se(sums: FloatArray) -> float:
     return _effect(off, Quantity("x", "nats"), np.column_stack([n, sums]), n, len(sums)).se
 
 
-def test_the_error_is_of_pairs_and_of_controls_however_many_there_could_be() -> None:
+def test_the_error_is_of_pairs_and_of_controls() -> None:
     """The set costs each pair so much more than its controls, which cost every pair the same."""
     losses = np.array([1.0, 1.5, 1.25])
     difference = np.array([0.5, 0.75, 0.25])

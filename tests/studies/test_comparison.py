@@ -128,9 +128,7 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
     assert Head(1, 2) in found.changed["previous-word", "delimiter"]
 
 
-def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_the_signs(
-    before: Path, after: Path
-) -> None:
+def test_words_are_related_where_both_models_say_so(before: Path, after: Path) -> None:
     pairs = [
         Pair("the cat sat", "a dog ran"),
         Pair("i bought a cat", "the mat ran"),

@@ -184,7 +184,7 @@ def test_draws_are_averaged_before_a_pair_is_counted() -> None:
     assert _se(N_CONTROL_SETS.ravel(), np.tile(N, len(N_CONTROL_SETS))) > 1.4 * found[1]
 
 
-def test_the_error_of_one_pair_is_that_over_its_draws_and_of_one_draw_there_is_none() -> None:
+def test_the_error_of_one_pair_is_that_over_its_draws() -> None:
     expected = (N_CONTROL_SETS[:, 0] / N[0]).std(ddof=1) / len(N_CONTROL_SETS) ** 0.5
     assert_allclose(_after(slice(1))[1:], [expected, expected])
     assert_allclose(_after(slice(1), N_CONTROL_SETS[:1]), [0.1, np.nan, np.nan])

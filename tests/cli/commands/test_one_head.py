@@ -168,7 +168,8 @@ class TestExplain:
         assert other["effective_neurons_rotated"] != row["effective_neurons_rotated"]
 
     def test_every_head_is_a_row(self) -> None:
-        rows, one = (table("explain", heads, *ONE) for heads in ("layer:0", "0-2"))
+        rows = table("explain", "layer:0", *ONE)
+        one = table("explain", "0-2", *ONE)
         assert ",".join(rows.columns) == (
             "model,layer,head,label,pattern,score,chance,above_chance,effective_neurons,stability,sign_agreement,"
             "positions_shuffled,segments_zeroed,segments_swapped,n,pairs,se,positions_shuffled_se,segments_zeroed_se,"
