@@ -13,10 +13,10 @@ import argparse
 import ast
 import os
 import random
+import resource
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -38,9 +38,9 @@ LOADED_ONCE = (
     "scipy.stats",
 )
 """What takes seconds to load; nothing of attnscan, which each fork loads with its mutant."""
-MIN_SECONDS = 120
-# Tests that take so many times as long as without a mutant notice it: some loop does not end
+# Tests that compute so many times as long as without a mutant notice it: some loop does not end
 SLOWER = 4
+MOST_SECONDS = 3600  # by the clock: some mutant waits for something
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -147,8 +147,13 @@ def tests_of(room: str, path: Path | None, copy: Path) -> list[str]:
     return [str(file.relative_to(copy)) for file in files]
 
 
-def run_pytest(copy: Path, tests: list[str]) -> None:
-    """Run tests in a copy of the checkout, and end this process by their exit status."""
+def run_pytest(copy: Path, tests: list[str], seconds: int) -> None:
+    """Run tests in a copy of the checkout, and end this process by their exit status.
+
+    So many seconds of computing end it, too.
+    """
+    if seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.chdir(copy)
     os.environ["PYTHONPATH"] = str(copy)
     sys.path.insert(0, str(copy))
@@ -159,18 +164,18 @@ def run_pytest(copy: Path, tests: list[str]) -> None:
     os._exit(pytest.main([*QUIETLY, *REWRITES_LESS, *DRAWS, *tests]))
 
 
-def pass_in(copy: Path, tests: list[str], seconds: float | None = None) -> bool:
-    """Whether tests pass in a copy of the checkout, in so many seconds."""
-    process = get_context("fork").Process(target=run_pytest, args=(copy, tests))
+def pass_in(copy: Path, tests: list[str], seconds: int = 0) -> bool:
+    """Whether tests pass in a copy of the checkout, in so many seconds of computing if not 0."""
+    process = get_context("fork").Process(target=run_pytest, args=(copy, tests, seconds))
     process.start()
-    process.join(seconds)
+    process.join(MOST_SECONDS)
     if process.is_alive():
         process.kill()
         process.join()
     return process.exitcode == 0
 
 
-def is_noticed(mutant: Mutant, copy: Path, tests: list[str], seconds: float) -> bool:
+def is_noticed(mutant: Mutant, copy: Path, tests: list[str], seconds: int) -> bool:
     """Whether tests fail on a mutant, which is planted in a copy of the checkout."""
     planted = copy / mutant.path.relative_to(ROOT)
     source = planted.read_bytes()
@@ -232,10 +237,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / "checkout"
         copy_checkout(copy)
-        start = time.monotonic()
         if not pass_in(copy, tests_of(room, None, copy)):
             sys.exit("the tests fail without a mutant")
-        seconds = max(MIN_SECONDS, SLOWER * (time.monotonic() - start))
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = int(SLOWER * (usage.ru_utime + usage.ru_stime)) + 1
         for number, mutant in mutants.items():
             killed = is_noticed(mutant, copy, tests_of(room, mutant.path, copy), seconds)
             noticed += killed

@@ -8,11 +8,17 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from support.docstring_examples import check_examples
 
 from attnscan.errors import OutputError
 from attnscan.results.files import check_writable, create_temporary, write_file
 
 FULL = Path("/dev/full")
+
+
+@pytest.mark.parametrize("module", ["files", "syntax"])
+def test_examples_in_docstrings_are_real(module: str) -> None:
+    check_examples(f"attnscan.results.{module}")
 
 
 def refusal(path: Path, content: bytes = b"new") -> str:

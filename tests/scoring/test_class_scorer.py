@@ -115,9 +115,7 @@ def test_word_by_word_the_sums_are_those_of_the_input(
 
 @pytest.mark.parametrize("special", [True, False])
 @pytest.mark.parametrize("by_query", [True, False])
-def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
-    special: bool, by_query: bool
-) -> None:
+def test_chance_of_what_is_carried_is_that_of_even_attention(special: bool, by_query: bool) -> None:
     """Heads that attend evenly have the shares of chance, each by the lengths of its own values."""
     lengths = torch.tensor(
         np.random.default_rng(1).gamma(1, 1, (LAYERS, HEADS, 10)), dtype=torch.float32

@@ -106,7 +106,7 @@ def test_without_what_the_model_tells_predictive_has_no_score() -> None:
 
 @settings(deadline=None, max_examples=draws(30))
 @given(st.lists(written_inputs(), min_size=1, max_size=3), st.booleans(), st.integers(0, 2**16))
-def test_chance_of_what_is_carried_is_what_even_attention_would_carry(
+def test_chance_of_what_is_carried_is_that_of_even_attention(
     texts: list[str], causal: bool, seed: int
 ) -> None:
     """Heads that attend evenly have the score of chance, each by the lengths of its own values."""

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from support.command_line import A, B, run
+from support.docstring_examples import check_examples
 from support.handwritten_inputs import batch_of, translations
 from support.tiny_checkpoints import refusal
 from typer.testing import CliRunner
@@ -27,6 +28,12 @@ from attnscan.scoring.cross import (
     same_place,
 )
 from attnscan.scoring.patterns import PATTERNS, cross_sentence, identical, own_pattern, with_own
+
+
+@pytest.mark.parametrize("module", ["patterns", "cross", "relations"])
+def test_examples_in_docstrings_are_real(module: str) -> None:
+    """Among them the drawings of patterns."""
+    check_examples(f"attnscan.scoring.{module}")
 
 
 def test_related_words_count_as_identical_ones_do() -> None:

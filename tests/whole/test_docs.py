@@ -2,22 +2,18 @@
 picture is in them.
 """
 
-import doctest
-import importlib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 import torch
 import transformers
-from numpy.typing import NDArray
+from support.docstring_examples import check_examples, modules_with_examples
 from support.drawn_pictures import texts
 from support.families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
-from support.handwritten_inputs import batch_of, translations
 from support.pictures import DIRECTORY, of_command, pictures, screens, studies
 from support.readme import PAGES, README, updated
 from support.tokenizers_of_kinds import wordpiece
@@ -29,10 +25,8 @@ from attnscan.cli.app import app
 from attnscan.cli.commands.pictures_and_pages import PlotKind
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.errors import AttnscanError, OptionError
-from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.read import shipped_pairs
 from attnscan.inputs.records import KNOWN_COLUMNS
-from attnscan.scoring.cross import CROSS_PATTERNS
 from attnscan.scoring.patterns import PATTERNS
 
 TEXT = README.read_text(encoding="utf-8")
@@ -255,54 +249,15 @@ def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # n
     raise torch.OutOfMemoryError("CUDA out of memory")
 
 
-TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
-PLACE = Path(attnscan.__file__).parent
-MODULES = sorted(
-    ".".join(path.relative_to(PLACE.parent).with_suffix("").parts)
-    for path in PLACE.rglob("*.py")
-    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+ROOMS_THAT_RUN_THEIR_OWN = ("attnscan.results.", "attnscan.scoring.")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [name for name in modules_with_examples() if not name.startswith(ROOMS_THAT_RUN_THEIR_OWN)],
 )
-
-
-def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
-    """A target as in `scoring.patterns`: queries downwards, keys across, a dot for 0.
-
-    Shape: `matrix` [query, key].
-    """
-    width = max(map(len, labels))
-
-    def line(name: str, values: Iterable[str]) -> str:
-        return name.rjust(width) + "".join(text.rjust(max(width, 3) + 1) for text in values)
-
-    lines = [line("", labels)]
-    lines += [line(labels[row], map(_cell, matrix[row])) for row in rows]
-    return "\n".join(lines)
-
-
-def _cell(value: float) -> str:
-    """A target's value as a drawn matrix has it: `·` for 0, `1`, or `.25`."""
-    if value == 0:
-        return "·"
-    if value == 1:
-        return "1"
-    return f"{value:.2f}".removeprefix("0")
-
-
-def show(pattern: Callable[[EncodedBatch], torch.Tensor]) -> None:
-    """What the patterns' docstrings call: the target on the toy pair, its words as queries."""
-    crossing = {known.target for known in CROSS_PATTERNS} - {known.target for known in PATTERNS}
-    if pattern in crossing:
-        batch = translations(("le chat noir", "the black cat", "0-0 1-2 2-1"))
-        print(draw(pattern(batch)[0].double().numpy(), batch.inputs[0].tokens, [3, 4, 5]))
-        return
-    labels = TOY.split()
-    words = [i for i, token in enumerate(labels) if not token.startswith("[")]
-    print(draw(pattern(batch_of(TOY))[0].double().numpy(), labels, words))
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings_are_real(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(name), extraglobs={"show": show}).failed == 0
+def test_examples_in_docstrings_are_real(module: str) -> None:
+    check_examples(module)
 
 
 def test_every_pattern_with_a_function_is_drawn() -> None:
