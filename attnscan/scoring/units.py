@@ -271,10 +271,13 @@ class Units:
     def _row_ranges(self, rows: slice, number: int, most: int) -> list[slice]:
         """Split the tokens of an input into ranges that cut no word in two."""
         starts = list(range(rows.start, rows.stop, most))
+        stop = rows.stop
         if self.batch.unit is not None and len(starts) > 1:
             unit = self.batch.inputs[number].unit
-            starts = [unit.index(unit[start]) for start in starts]
-        stops = [*starts[1:], rows.stop]
+            stop = min(stop, len(unit))  # padding behind a shorter input is in no range
+            first_tokens = [unit.index(unit[start]) for start in starts if start < stop]
+            starts = list(dict.fromkeys(first_tokens))  # a word may be longer than a range
+        stops = [*starts[1:], stop]
         return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
     def _under_mask(self, block: AttentionBlock, inputs: slice, rows: slice) -> _UnderMask:
