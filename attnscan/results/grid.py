@@ -45,7 +45,7 @@ _ATTENTION_NAMES: dict[str, AttentionName] = {
 }
 
 
-@dataclass(frozen=True, order=True, repr=False)
+@dataclass(frozen=True, order=True)
 class Head:
     """One head of a model. Heads are ordered as they are counted."""
 

@@ -145,7 +145,7 @@ class HeadScores:
     """The patterns that were asked for of one input, which tables show; none for all."""
     held: HeadScores | None = field(default=None, compare=False)
     """The same of a second corpus, if one was held against this one."""
-    scored_input: Any = field(default=None, compare=False, repr=False)
+    scored_input: Any = field(default=None, compare=False)
     """What one input was scored against, where all of its attention was kept.
 
     It is a `ScoredInput`, by which `attnscan.with_reading` scores other readings."""

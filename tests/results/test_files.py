@@ -7,11 +7,21 @@ import threading
 from pathlib import Path
 from unittest import mock
 
+import pandas as pd
 import pytest
 from support.docstring_examples import check_examples
 
 from attnscan.errors import OutputError
-from attnscan.results.files import check_writable, create_temporary, write_file
+from attnscan.results.files import (
+    ResultsByKind,
+    check_suffix,
+    check_writable,
+    create_temporary,
+    is_stream,
+    join_kinds,
+    local_path,
+    write_file,
+)
 
 FULL = Path("/dev/full")
 
@@ -72,11 +82,9 @@ def test_a_link_is_written_through(tmp_path: Path, older: bytes | None) -> None:
         target.write_bytes(older)
     link.symlink_to(target)
     write_file(link, b"new")
-    assert (
-        link.is_symlink()
-        and target.read_bytes() == b"new"
-        and list(target.parent.iterdir()) == [target]
-    )
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert list(target.parent.iterdir()) == [target]
 
 
 def test_a_pipe_is_written_into(tmp_path: Path) -> None:
@@ -148,3 +156,65 @@ def test_a_written_file_gets_its_name(
     write_file(tmp_path / "heads.csv", b"whole")
     assert (tmp_path / "heads.csv").read_bytes() == b"whole"
     assert [path.name for path in tmp_path.iterdir()] == ["heads.csv"]
+
+
+def test_a_file_by_another_suffix_is_refused() -> None:
+    check_suffix(Path("state.JSON"), ".json", "state")
+    check_suffix(Path("/dev/stdout"), ".json", "state")
+    with pytest.raises(OutputError) as caught:
+        check_suffix(Path("runs/pairs.csv"), ".json", "state")
+    message = "state writes a .json file, and runs/pairs.csv is not one; name it pairs.json"
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("a/b.csv", "a/b.csv"), ("file:///tmp/b.csv", "/tmp/b.csv")],
+)
+def test_a_file_on_this_machine_is_named_by_its_path_or_address(name: str, path: str) -> None:
+    assert local_path(name) == Path(path)
+
+
+def test_a_place_on_another_machine_is_refused() -> None:
+    with pytest.raises(OutputError, match=r"cannot write s3://b/a\.csv: it is not on this machine"):
+        local_path("s3://b/a.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "stream"),
+    [("/dev/null", True), ("/dev/stdout", True), ("/dev/fd/7", True), (".", False), ("no", False)],
+)
+def test_devices_and_descriptors_are_streams(name: str, stream: bool) -> None:
+    assert is_stream(Path(name)) == stream
+
+
+def table(kind: str | None) -> pd.DataFrame:
+    """A table of two heads, with the kind of attention unless it is the only one."""
+    columns = {"model": "m", "kind": kind, "layer": [0, 1], "score": 0.5}
+    if kind is None:
+        del columns["kind"]
+    frame = pd.DataFrame(columns)
+    frame.attrs = {"of": kind}
+    return frame
+
+
+def test_tables_of_kinds_of_attention_are_joined_with_their_kind() -> None:
+    joined = join_kinds([table(None), table("cross")])
+    assert joined.columns.tolist() == ["model", "kind", "layer", "score"]
+    assert joined["kind"].tolist() == ["encoder", "encoder", "cross", "cross"]
+    assert joined.index.tolist() == [0, 1, 2, 3]
+    assert joined.attrs == {"encoder": {"of": None}, "cross": {"of": "cross"}}
+
+
+def test_a_single_table_stays_as_it_is() -> None:
+    frame = table(None)
+    assert join_kinds([frame]) is frame
+
+
+def test_results_by_kind_make_one_table() -> None:
+    class Result:
+        def to_frame(self, top: int) -> pd.DataFrame:
+            return table("cross")[:top]
+
+    results = ResultsByKind[Result](decoder=Result(), cross=Result())
+    assert len(results.to_frame(1)) == 2

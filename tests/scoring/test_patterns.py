@@ -13,10 +13,12 @@ import pytest
 import torch
 from support.command_line import A, B, run
 from support.docstring_examples import check_examples
+from support.frozen_classes import classes_that_can_change
 from support.handwritten_inputs import batch_of, translations
 from support.tiny_checkpoints import refusal
 from typer.testing import CliRunner
 
+from attnscan import scoring
 from attnscan.cli.app import app
 from attnscan.errors import OptionError
 from attnscan.scoring.cross import (
@@ -254,3 +256,7 @@ def test_no_two_patterns_share_a_name_or_a_letter() -> None:
     every = {*PATTERNS, *CROSS_PATTERNS}
     assert len({pattern.id for pattern in every}) == len(every)
     assert len({pattern.letter for pattern in every}) == len(every)
+
+
+def test_no_pattern_or_sum_changes_under_its_caller() -> None:
+    assert classes_that_can_change(scoring) == []

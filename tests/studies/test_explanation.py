@@ -33,9 +33,6 @@ from attnscan.results.explanation import (
     ROTATIONS,
     SHUFFLED,
     Explanations,
-    conclusion,
-    effects,
-    gone_by,
     sign,
 )
 from attnscan.results.grid import Grid, Head
@@ -143,75 +140,6 @@ def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
     total = sum(np.nan_to_num(each.score * each.n) for each in alone)
     assert_allclose(np.nan_to_num(together.score * together.n), total, atol=1e-5)
     assert_allclose(together.neurons, backwards.neurons, atol=1e-12)
-
-
-def _head(score: float, shuffled: float, fall_se: float) -> pd.Series[Any]:
-    """A head whose positions were shuffled; its segments make no difference."""
-    row = {
-        "pattern": "next-word",
-        "score": score,
-        "chance": 0.1,
-        "above_chance": (score - 0.1) / 0.9,
-    }
-    row |= {
-        SHUFFLED: shuffled,
-        "segments_zeroed": score,
-        "segments_swapped": score,
-        f"{SHUFFLED}_fall_se": fall_se,
-    }
-    row |= {"segments_zeroed_fall_se": 0.0, "segments_swapped_fall_se": 0.0}
-    return pd.Series(row, dtype=object)
-
-
-@pytest.mark.parametrize(
-    ("head", "clusters", "effect", "says"),
-    [
-        (
-            _head(0.6, 0.1, 0.05),
-            20,
-            "falls",
-            "by position: its next-word score of 0.60 falls to 0.10 with the words'",
-        ),
-        (
-            _head(0.6, 0.45, 0.02),
-            20,
-            "falls in part",
-            "in part by position: its next-word score of 0.60 falls in part to",
-        ),
-        (
-            _head(0.6, 0.58, 0.02),
-            20,
-            "stays",
-            "by content: its next-word score of 0.60 stays at 0.58",
-        ),
-        (
-            _head(0.6, 0.1, 0.3),
-            20,
-            "uncertain",
-            "follows next-word: its next-word score of 0.60 is uncertain at 0.10 ",
-        ),
-        (_head(0.6, 0.58, 0.2), 20, "uncertain", "is uncertain at 0.58"),
-        (_head(0.6, 0.1, 0.15), 20, "falls", "by position"),
-        # Two distinct pairs, however often they are given: t has one degree of freedom
-        (_head(0.6, 0.1, 0.15), 2, "uncertain", "is uncertain at 0.10"),
-        (_head(0.6, 0.1, 0.22), 1, "uncertain", "is uncertain at 0.10"),  # over 8 shuffles
-        (_head(0.6, 0.1, float("nan")), 1, "falls", "by position"),
-        (
-            _head(0.6, float("nan"), float("nan")),
-            20,
-            "",
-            "follows next-word: its next-word score of 0.60 stays at ",
-        ),
-        (_head(0.6, float("nan"), float("nan")), 20, "", "; positions cannot be changed here."),
-    ],
-)
-def test_a_fall_within_its_error_is_not_claimed(
-    head: pd.Series[Any], clusters: int, effect: str, says: str
-) -> None:
-    verdicts = effects(head, clusters)
-    assert verdicts.get(SHUFFLED, "") == effect
-    head["by"] = gone_by(verdicts)
-    assert says in conclusion(head, verdicts)
 
 
 def test_ranges_of_queries_explain_as_whole_rows_do(
