@@ -10,7 +10,14 @@ from support.small_scans import ARTICLE, BUNDLED, classify
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.model import tap
-from attnscan.results.attention import Attention, Chosen, Selection, carried_shares, check_drawn
+from attnscan.results.attention import (
+    Attention,
+    Chosen,
+    Selection,
+    carried_shares,
+    check_drawn,
+    shares_among_words,
+)
 from attnscan.results.grid import AttentionKind, Grid, Head
 from attnscan.scan.one_input import classify_input
 from attnscan.scan.scanner import open_scanner
@@ -240,6 +247,13 @@ def test_what_heads_carry_needs_the_lengths_of_values() -> None:
 def test_a_row_that_carries_nothing_is_zero() -> None:
     shares = carried_shares(np.ones((2, 2)), np.array([0.0, 0.0]))
     assert shares.tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(("on_words", "shares"), [(1e-6, 1), (0.9e-6, 0)])
+def test_a_row_with_next_to_nothing_on_words_has_no_shares(on_words: float, shares: int) -> None:
+    weights = np.array([[1 - on_words, on_words, 0]], np.float32)
+    row = shares_among_words(weights, np.array([False, True, True]))
+    assert row.tolist() == [[0, shares, 0]]
 
 
 def test_words_have_the_sum_of_their_pieces_and_give_their_mean() -> None:

@@ -14,17 +14,24 @@ from attnscan.results.card import Card, Cards, Checkpoint, Example, answers, mai
 from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
-from attnscan.results.scores import Labels
+from attnscan.results.scores import ClassShares, Labels
 from attnscan.results.signature import DEFAULT_VIEW
 
 NAN = float("nan")
 CLASSES = ("next", "start")
 SHARE = np.arange(10, dtype=float).reshape(1, 5, 2) / 10
+CLASS_SHARES = ClassShares(
+    names=CLASSES,
+    share=SHARE,
+    se=SHARE / 10,
+    chance=SHARE / 2,
+    clusters=np.full(SHARE.shape, 9),
+)
 
 
 def ranking_of(labels: Labels) -> HeadScores:
     """Every head by pairs, with shares of two classes."""
-    with_classes = replace(labels, classes=(CLASSES, SHARE, SHARE / 10, SHARE / 2))
+    with_classes = replace(labels, classes=CLASS_SHARES)
     return HeadScores(SIGNATURE, {"weight": labels.scores}, {DEFAULT_VIEW: with_classes})
 
 
@@ -40,6 +47,7 @@ CARD = Card(
     examples=(Example(share=0.7, query=0, key=1, units=("a", "b"), sentences=("a b",)),),
     alike=((Head(0, 3), 0.125), (Head(0, 0), 0.25)),
     why=WHY,
+    evidence="it falls",
     pairs=9,
 )
 ABLATION = Ablation(
@@ -123,6 +131,7 @@ def test_cards_go_by_heads() -> None:
     assert repr(cards) == "Cards of 0-1, 0-2"
     assert cards.to_frame()["head"].tolist() == [1, 2]
     assert [head["head"] for head in cards.document()["heads"]] == [1, 2]
+    assert cards.document()["schema"] == cards.to_frame().attrs["schema"]
     with pytest.raises(KeyError):
         cards["0-0"]
 

@@ -194,7 +194,7 @@ def table(kind: str | None) -> pd.DataFrame:
     if kind is None:
         del columns["kind"]
     frame = pd.DataFrame(columns)
-    frame.attrs = {"of": kind}
+    frame.attrs = {"schema": "s", "of": kind}
     return frame
 
 
@@ -203,7 +203,8 @@ def test_tables_of_kinds_of_attention_are_joined_with_their_kind() -> None:
     assert joined.columns.tolist() == ["model", "kind", "layer", "score"]
     assert joined["kind"].tolist() == ["encoder", "encoder", "cross", "cross"]
     assert joined.index.tolist() == [0, 1, 2, 3]
-    assert joined.attrs == {"encoder": {"of": None}, "cross": {"of": "cross"}}
+    kinds = {"encoder": {"of": None}, "cross": {"of": "cross"}}
+    assert joined.attrs == {"schema": "s", **kinds}
 
 
 def test_a_single_table_stays_as_it_is() -> None:

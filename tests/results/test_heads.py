@@ -267,6 +267,7 @@ def profile_of(share: list[list[float]], special: Special = "out") -> Profile:
         share=values,
         se=values / 10,
         chance=values / 2,
+        clusters=np.full(values.shape, 9),
         grid=Grid((1, len(share))),
         signature=replace(SIGNATURE, special=special),
     )

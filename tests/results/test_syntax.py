@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.small_results import SIGNATURE
 from support.toy_bert import save_toy_bert
 from support.treebanks import planted
@@ -106,6 +107,7 @@ def small(gains: dict[tuple[int, int], float] | None = None, **changed: Any) -> 
         "uuas": np.array([[0.25, 0.5, 0.75]]),
         "chain_uuas": 0.4,
         "clusters": 7,
+        "row_clusters": np.arange(5) + 3,
         "words": 500,
         "wordless": 3,
         "signature": replace(SIGNATURE, pairs_read=40, pairs_skipped=1),
@@ -260,6 +262,12 @@ def test_rows_of_a_head_begin_with_what_is_stated() -> None:
     gain = result.gain.copy()
     gain[0, 1, SUBJECT] = np.nan
     assert "nsubj" not in replace(result, gain=gain).head_rows(Head(0, 1))["relation"].tolist()
+
+
+def test_an_interval_of_a_gain_is_by_the_clusters_of_its_row() -> None:
+    result = small()
+    widths = result.half_widths(result.to_frame("obj"))
+    assert widths.tolist() == pytest.approx([0.01 * stats.t(5 - 1).ppf(0.975)] * N_HEADS)
 
 
 def test_columns_of_a_head_say_what_states_it() -> None:
