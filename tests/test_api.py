@@ -101,6 +101,10 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path))
     data = []
     for cell in notebook.cells:
+        streams = [
+            output for output in cell.get("outputs", ()) if output["output_type"] == "stream"
+        ]
+        assert not [output for output in streams if output["name"] == "stderr"], "a warning"
         data += [output["data"] for output in cell.get("outputs", ()) if "data" in output]
     assert {"text/html", "image/svg+xml"} <= set().union(*data)
     assert "the previous word" in data[0]["text/html"] and "0-2 1.00" in data[0]["text/html"]

@@ -2,6 +2,7 @@
 
 import inspect
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,10 @@ def quiet_transformers() -> Iterator[None]:
     It is quiet until the last run has ended, in whichever order they do: one left behind ends when
     it is collected.
     """
-    from transformers.utils import logging
+    with warnings.catch_warnings():
+        # in a notebook without ipywidgets, which would show a bar that nobody asks for
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from transformers.utils import logging
 
     with _logging_lock:
         _logging_before.append((logging.get_verbosity(), logging.is_progress_bar_enabled()))

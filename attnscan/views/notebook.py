@@ -10,7 +10,7 @@ from attnscan.views.terminal.card import cards_view
 from attnscan.views.terminal.heads import best_heads_view, first_screen
 from attnscan.views.terminal.parts import render_html
 
-_WIDTH = 110  # columns of a screen
+_WIDTH = 88  # columns of a screen, which the columns of notebooks have room for
 _BEST = 5  # heads of a pattern, where there are no labels
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 

@@ -52,7 +52,7 @@ def test_why_no_head_has_a_score() -> None:
 def test_a_notebook_shows_the_screen_in_inline_styles(ranking: HeadScores) -> None:
     html = heads_html(ranking)
     text = unescape(re.sub("<[^>]*>", "", html))
-    assert text.split() == render(first_screen(ranking, 110, "12 pairs"), 110).split()
+    assert text.split() == render(first_screen(ranking, 88, "12 pairs"), 88).split()
     assert "color: " in html
     assert not [part for part in ("<script", "class=", "http", "url(", "src=") if part in html]
 

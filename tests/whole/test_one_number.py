@@ -191,9 +191,7 @@ def test_the_picture_and_the_notebook(expected: Expected) -> None:
     shown = unescape(re.sub("<[^>]*>", "", heads_html(expected.ranking)))
     assert (
         shown.split()
-        == render(
-            first_screen(expected.ranking, 110, expected.ranking.signature.counts), 110
-        ).split()
+        == render(first_screen(expected.ranking, 88, expected.ranking.signature.counts), 88).split()
     )
 
 

@@ -45,7 +45,9 @@ def render(
 def render_html(content: RenderableType, width: int) -> str:
     """The screen for a notebook, with inline styles alone."""
     console = _print(content, io.StringIO(), width, "truecolor")
-    code = '<pre style="line-height:1.2;overflow-x:auto">{code}</pre>'
+    # notebooks would break long lines anywhere, and marimo's column is 740 pixels wide
+    style = "font-size:13px;line-height:1.2;white-space:pre;overflow-x:auto"
+    code = f'<pre style="{style}">{{code}}</pre>'
     return console.export_html(inline_styles=True, code_format=code)
 
 
