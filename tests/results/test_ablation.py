@@ -6,9 +6,9 @@ import pytest
 from support.ablation_effects import effect_of
 from support.small_results import SIGNATURE
 
-from attnscan.results.ablation import Ablation, Quantity
+from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.results.files import render
-from attnscan.results.grid import Grid
+from attnscan.results.grid import Grid, Head
 
 ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 
@@ -16,13 +16,16 @@ ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 def test_an_effect_stands_beside_the_mean_of_its_controls() -> None:
     effect = effect_of(2.0, (1.0, 1.5, 1.25))
     assert (effect.control, effect.effect, effect.spread) == (1.25, 0.75, 0.25)
-    assert effect_of(2.0, (1.0,), se=0.1, pairs=11).interval == pytest.approx(
-        0.2228, abs=1e-4
-    )  # by Student's t
-    assert (
-        effect_of(0.5, (0.75,), quantity=ACCURACY).loss == 0.25
-        and effect_of(0.5, (0.75,)).loss == -0.25
-    )
+
+
+def test_an_interval_of_an_effect_is_by_t() -> None:
+    effect = effect_of(2.0, (1.0,), se=0.1, pairs=11)
+    assert effect.interval == pytest.approx(0.2228, abs=1e-4)
+
+
+def test_a_fall_of_what_is_better_large_is_a_loss() -> None:
+    assert effect_of(0.5, (0.75,), quantity=ACCURACY).loss == 0.25
+    assert effect_of(0.5, (0.75,)).loss == -0.25
 
 
 @pytest.mark.parametrize(
@@ -70,10 +73,9 @@ def test_the_rank_concludes_and_not_the_error(
 
 def test_without_controls_or_a_measurement_there_is_no_rank() -> None:
     for effect in (effect_of(2.0, ()), effect_of(math.nan, (math.nan, math.nan))):
-        assert all(
-            math.isnan(value)
-            for value in (effect.control, effect.effect, effect.spread, effect.rank, effect.p)
-        )
+        numbers = (effect.control, effect.effect, effect.spread, effect.rank, effect.p)
+        assert all(map(math.isnan, numbers))
+        assert effect.conclusion == ""
     assert math.isnan(effect_of(2.0, (1.0,)).spread)  # one control has none
 
 
@@ -101,3 +103,77 @@ def test_rows_leave_empty_what_is_not_there() -> None:
     attrs = found.to_frame().attrs
     assert (attrs["choosing_pairs"], attrs["measured_pairs"]) == (5, 6)
     assert attrs["possible_controls"] == {"x": 2, "y": 0}
+
+
+def ablation_of(*effects: Effect) -> Ablation:
+    return Ablation(
+        effects=effects,
+        grid=Grid((1, 4)),
+        replace="zero",
+        draws=20,
+        chosen_by="label",
+        choosing_pairs=5,
+        measured_pairs=6,
+        signature=SIGNATURE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "is_single"),
+    [
+        ("0-1", (Head(0, 1),), True),
+        ("next-word", (Head(0, 1),), False),
+        ("0-1", (Head(0, 1), Head(0, 2)), False),
+    ],
+)
+def test_a_head_that_is_named_as_itself_is_single(
+    name: str, heads: tuple[Head, ...], is_single: bool
+) -> None:
+    assert HeadSet(name, heads).is_single == is_single
+
+
+def test_an_ablation_is_of_single_heads_where_every_set_is() -> None:
+    single = effect_of(2.0, (1.0,), name="0-0")
+    several = effect_of(2.0, (1.0,), name="next-word")
+    assert ablation_of(single).alone
+    assert not ablation_of(single, several).alone
+
+
+def test_effects_are_listed_by_what_was_measured() -> None:
+    nats = effect_of(2.0, (1.0,))
+    accuracy = effect_of(0.5, (0.75,), quantity=ACCURACY)
+    by_quantity = ablation_of(nats, accuracy, nats).by_quantity
+    assert by_quantity == {nats.quantity: [nats, nats], ACCURACY: [accuracy]}
+
+
+def test_controls_may_share_heads_with_the_set() -> None:
+    heads = (Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1))
+    controls = ((Head(0, 0), Head(0, 2), Head(1, 2), Head(1, 3)),)
+    assert HeadSet("x", heads, controls).overlap == 0.25
+    assert math.isnan(HeadSet("x", heads).overlap)
+
+
+def test_a_set_without_heads_has_no_effect() -> None:
+    effect = Effect.of(
+        HeadSet("x", ()), ACCURACY, (1.0, 2.0, 1.5), se=0.1, n=9, pairs=5, clusters=5
+    )
+    assert math.isnan(effect.ablated)
+    assert math.isnan(effect.effect)
+    assert effect.others == (1.5,)
+
+
+def test_nineteen_controls_can_tell_and_fewer_cannot() -> None:
+    """A p of 0.05 is that of the first of twenty."""
+    assert effect_of(2.0, (1.0,) * 19).conclusion.startswith("costs more than other heads")
+    assert "18 controls cannot tell more" in effect_of(2.0, (1.0,) * 18).conclusion
+    assert not effect_of(2.0, (3.0, *(1.0,) * 18)).leads
+    assert effect_of(2.0, (3.0, *(1.0,) * 38)).leads
+
+
+def test_an_effect_without_an_error_is_told_by_its_rank() -> None:
+    assert effect_of(2.0, (1.0,) * 19, se=0.0).conclusion == (
+        "costs more than other heads (rank 1 of 20)"
+    )
+    assert effect_of(0.5, (1.0,)).conclusion == (
+        "is not seen to cost more than other heads (4.0 errors below zero, rank 2 of 2)"
+    )

@@ -2,8 +2,18 @@
 
 import json
 
+import numpy as np
+import pytest
+from support.small_results import SIGNATURE
+
 from attnscan.results.grid import Head
-from attnscan.results.predictions import Change, HiddenToken, Prediction
+from attnscan.results.predictions import (
+    Change,
+    Dependencies,
+    HiddenToken,
+    Prediction,
+    WordDependencies,
+)
 
 
 def test_equal_changes_are_equal_however_they_are_named() -> None:
@@ -59,3 +69,41 @@ def test_a_prediction_is_plain_values_that_json_takes() -> None:
         "whyNone": "",
     }
     assert json.loads(json.dumps(prediction.as_json())) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "changes_model"),
+    [
+        (Change(), False),
+        (Change(hidden=(1,)), False),
+        (Change(off=(Head(0, 0),)), True),
+        (Change(positions="shuffled"), True),
+        (Change(segments="swapped"), True),
+        (Change(segments="zeroed", hidden=(1,)), True),
+    ],
+)
+def test_hidden_words_alone_leave_the_model_as_it_is(change: Change, changes_model: bool) -> None:
+    assert change.changes_model == changes_model
+
+
+def test_a_table_of_dependencies_has_a_row_for_each_measured_pair() -> None:
+    nan = np.nan
+    helping = WordDependencies(
+        values=np.array([[nan, 2.0], [0.5, nan]]),
+        shares=np.array([[0.0, 1.0], [0.25, 0.0]]),
+        places=(1, 3),
+        measure="cpmi",
+        description="",
+    )
+    dependencies = Dependencies(
+        units=("[CLS]", "a", "b", "c"), sentence=(-1, 0, 0, 0), help=helping, signature=SIGNATURE
+    )
+    frame = dependencies.to_frame()
+    assert frame["query"].tolist() == [1, 3]
+    assert frame["query_token"].tolist() == ["a", "c"]
+    assert frame["key"].tolist() == [3, 1]
+    assert frame["key_token"].tolist() == ["c", "a"]
+    assert frame["help"].tolist() == [2.0, 0.5]
+    assert frame["target"].tolist() == [1.0, 0.25]
+    assert frame.attrs["units"] == ["[CLS]", "a", "b", "c"]
+    assert frame.attrs["sentence"] == [-1, 0, 0, 0]

@@ -15,14 +15,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.intervals import half_width
+from attnscan.results.scores import RESAMPLINGS
 from attnscan.scoring.blocks import (
+    BITS,
     MAX_BLOCKS,
     MAX_NUMBERS,
     MIN_BLOCKS,
     PairSums,
     add_sums,
+    effective,
     error,
+    grouped_key,
     ratio,
+    resamples,
     residuals,
 )
 
@@ -161,3 +166,46 @@ def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
     assert 0.925 < (off <= half_width(se, np.full(4000, pairs))).mean() < 0.97
     # A control: what was claimed before
     assert (off <= 1.96 * se * np.sqrt((pairs - 1) / pairs)).mean() < 0.94
+
+
+def test_so_many_pairs_of_one_size_tell_as_much() -> None:
+    """Kish's effective size; without a query there is none."""
+    n = np.array([[2.0, 5.0, 0.0], [2.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+    assert_allclose(effective(n), [64 / 24, 1, np.nan])
+
+
+def test_a_pair_of_a_bin_of_length_begins_with_its_number() -> None:
+    """A bin begins at √2 times where the one before it begins; without words it is the first."""
+    bins = {0: 0, 1: 0, 2: 2, 3: 3, 4: 4, 5: 4, 6: 5, 8: 6, 1024: 20}
+    for words, number in bins.items():
+        assert grouped_key("f" * 16, None, words) == f"{number:06x}" + "f" * 16
+
+
+def test_a_pair_of_a_named_group_is_in_no_bin_of_length() -> None:
+    keys = [grouped_key("f" * 16, name, 10) for name in ("a", "b", "a")]
+    assert keys[0] == keys[2]
+    assert keys[0] != keys[1]
+    for key in keys:
+        assert int(key[:6], 16) >= 1 << 23
+        assert key[6:] == "f" * 16
+
+
+@pytest.mark.parametrize("at_once", [7, 64, RESAMPLINGS, 10**6])
+def test_every_resample_draws_as_many_units_as_there_are(at_once: int) -> None:
+    parts = list(resamples(9, 0, at_once))
+    assert {len(part) for part in parts[:-1]} <= {at_once}
+    times = np.concatenate(parts)
+    assert times.shape == (RESAMPLINGS, 9)
+    assert set(times.sum(1)) == {9}
+    assert times.mean(0) == pytest.approx(1, abs=0.2)
+    assert_array_equal(times, next(resamples(9, 0, RESAMPLINGS)))
+
+
+def test_blocks_that_are_cut_to_nothing_are_one() -> None:
+    one = _of(list(range(COUNT)), 1)
+    assert one.bits >= 0
+    assert len(one.keys) == 1
+    nothing = PairSums(np.array([1 << 63, 1], np.uint64), {"on": np.ones((2, 1))}).limited(1)
+    assert nothing.bits == BITS - 64
+    assert nothing.keys.tolist() == [0]
+    assert nothing.sums["on"].tolist() == [[2.0]]

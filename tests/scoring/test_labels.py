@@ -7,7 +7,7 @@ import pytest
 from by_loops import Measured, Score
 from numpy.testing import assert_allclose
 from support.small_results import SCORED
-from truth_of_labels import Means, Unit, add_up
+from truth_of_labels import Means, Unit, add_up, stack
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.habits import CLASSES, HABITS, N_CLASS_SUMS, SPECIAL_CLASSES, WORD_CLASSES
@@ -132,6 +132,60 @@ def test_too_few_pairs_do_not_tell() -> None:
     assert np.isnan(labels.label_stability).all()
     assert labels.unsure.any()
     assert labels.unsure.tolist() == (labels.label != "").tolist()
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(5, True), (4, False)])
+def test_five_pairs_tell_whether_a_pattern_stays(count: int, is_told: bool) -> None:
+    """Of forty, so many have a query of the only pattern, which every head follows."""
+    has_query = (np.arange(40) < count).astype(float)[:, None, None, None] + np.zeros((1, *GRID, 1))
+    patterns = dict.fromkeys((*PAIR_SUMS, "pairs"), has_query)
+    patterns |= {"chance": 0 * has_query, "itself": 0 * has_query}
+    sums = _sums(np.full((40, 1, 1, 1), 9), np.zeros((40, *GRID, N_CLASS_SUMS)), 0.1, patterns)
+    labels = _labels(sums, SPECIAL_IN, (Scored("next-word"),))
+    assert set(labels.label.flat) == {"next-word"}
+    assert labels.label_stability is not None
+    assert (np.isnan(labels.label_stability) == (not is_told)).all()
+
+
+def test_labels_count_what_was_resampled() -> None:
+    sums = _pairs(30)
+    for key_set in KEY_SETS:
+        sums[f"{key_set}.pairs"] = 2 * sums[f"{key_set}.pairs"]
+    assert _labels(sums).units == 30
+    assert _labels(sums).resampled == "words"
+    many = _labels(sums, by_pair=True)
+    assert many.resampled == "pairs"
+    assert many.units == sums["every_key.pairs"].sum(0).max()
+    assert _labels(_pairs(30), by_pair=True).units == 30
+
+
+def test_without_sums_labels_are_the_patterns_alone() -> None:
+    scores = scores_of(_pairs(20), SCORED)
+    labels = labels_of(scores, {}, DEFAULT_VIEW, THRESHOLD, 0)
+    assert labels.follows.any()
+    assert labels.habits is None
+    assert labels.classes is None
+    assert labels.label_stability is None
+
+
+def test_means_are_over_rows() -> None:
+    sums = _pairs(20)
+    sums["entropy"] = np.arange(20.0)[:, None, None, None] + np.zeros((20, *GRID, 1))
+    sums["rows"] = np.full((20, *GRID, 1), 2.0)
+    assert_allclose(scores_of(sums, SCORED).means["entropy"], np.full(GRID, 9.5 / 2))
+
+
+def test_own_patterns_have_their_scores_beside_the_classes() -> None:
+    pairs = _pairs(20)
+    scored = (Scored("next-word"), Scored("mine"), Scored("delimiter"), Scored("other"))
+    scores = scores_of(pairs, scored)
+    shares = class_shares(pairs, scores, DEFAULT_VIEW, by_pair=True)
+    assert shares.names == (*WORD_CLASSES, "mine", "other", *SPECIAL_CLASSES)
+    own = slice(len(WORD_CLASSES), len(WORD_CLASSES) + 2)
+    table = scores.words_only
+    assert_allclose(shares.share[..., own], table.score[..., [1, 3]])
+    assert_allclose(shares.se[..., own], table.se[..., [1, 3]])
+    assert_allclose(shares.chance[..., own], table.chance[..., [1, 3]])
 
 
 def test_of_thousands_of_heads_the_stability_of_labels_is_not_measured(
@@ -269,7 +323,7 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     on = (sums["on"] @ members).reshape(12, -1, len(names))
     even = (sums["even"] @ members).reshape(12, -1, len(names))
     units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
-    means = Means(add_up(units, np.ones(12)))
+    means = Means(add_up(stack(units), np.ones(12)))
     assert means.names == names
     assert_allclose(result.share.reshape(means.share.shape), means.share, atol=1e-12)
     assert_allclose(result.chance.reshape(means.chance.shape), means.chance, atol=1e-12)

@@ -290,3 +290,75 @@ def test_too_many_words_in_no_token_are_no_offsets() -> None:
     syntax_of(sums_with(words=[100, 50]), signature, among=False)
     with pytest.raises(ModelError, match=r"the tokenizer of mine .* 51 of 100"):
         syntax_of(sums_with(words=[100, 51]), signature, among=False)
+
+
+def test_an_accuracy_is_a_share_of_queries() -> None:
+    """Of six queries, three by either half, four are right, and the rule is right by two."""
+    rules = np.zeros((2, len(RULES)))
+    rules[:, 0] = 1
+    sums = sums_with(hits=4, n=[3, 3], rules=rules, met=30)
+    result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
+    assert set(result.n) == {6}
+    assert_allclose(result.accuracy, 4 / 6)
+    assert_allclose(result.rule_accuracy, 2 / 6)
+    assert_allclose(result.gain, 2 / 6)
+
+
+def test_weights_are_means_over_queries() -> None:
+    """With a row by the reading; among words, over those that have weight on words."""
+    sums = sums_with(
+        weight=3, on_words=2, eligible=5, chance=1, chance_eligible=4, n=[3, 3], met=30
+    )
+    result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
+    assert_allclose(result.weight, 3 / 6)
+    assert_allclose(result.chance, 1 / 6)
+    assert_allclose(result.weight_among_words, 2 / 5)
+    among = syntax_of(sums, None, among=True)  # type: ignore[arg-type]
+    assert_allclose(among.weight, 3 / 5)
+    assert_allclose(among.chance, 1 / 4)
+
+
+@pytest.mark.parametrize(("met", "known"), [(30, True), (29, False)])
+def test_a_relation_in_few_sentences_has_no_numbers(met: int, known: bool) -> None:
+    sums = sums_with(met=met, hits=1, n=[2, 2], weight=1, eligible=2, chance=1, chance_eligible=2)
+    result = syntax_of(sums, None, among=True)  # type: ignore[arg-type]
+    for name in ("accuracy", "gain", "weight", "weight_among_words", "chance"):
+        assert (~np.isnan(getattr(result, name)) == known).all(), name
+    assert (~np.isnan(result.rule_accuracy) == known).all()
+    assert set(result.met) == {met}
+
+
+def test_trees_are_linked_beside_those_of_neighbours() -> None:
+    result = syntax_of(sums_with(links=[8, 5], linked=6), None, among=False)  # type: ignore[arg-type]
+    assert_allclose(result.uuas, 6 / 8)
+    assert result.chain_uuas == 5 / 8
+
+
+def test_errors_are_clustered_by_document() -> None:
+    """Sentences without one are documents by themselves."""
+    known = [replace(CAT, tags={**CAT.tags, "document": [name] * 4}) for name in "xxy"]
+    inputs = [encoded(sentence, i) for i, sentence in enumerate([*known, BIG])]
+    sums = scored(inputs, weights_of(inputs), [0, 1, 0, 1])
+    assert len(sums["documents"].keys) == 3
+    result = syntax_of(sums, None, among=False)  # type: ignore[arg-type]
+    assert result.clusters == 3
+    det = result.rows.index(Row("det", HEAD))
+    nmod = result.rows.index(Row("nmod", HEAD))
+    assert (result.row_clusters[det], result.row_clusters[nmod]) == (3, 1)
+
+
+def test_a_sentence_of_one_word_has_no_items_and_no_links() -> None:
+    sums = scored([encoded(ONE, 0), encoded(CAT, 1)], weights_of(INPUTS[2:3] + INPUTS[:1]), [0, 1])
+    assert items_of(ONE) == []
+    assert sums["whole"].sums["links"].tolist() == [[2, 2]]
+    assert sums["whole"].sums["words"].tolist() == [[5, 0]]
+
+
+def test_the_first_of_equally_attended_words_counts() -> None:
+    """Of even attention; the second word, which has two pieces, has twice as much as others."""
+    one = encoded(CAT, 0)
+    even = torch.full((LAYERS, HEADS, len(one.tokens), len(one.tokens)), 1 / len(one.tokens))
+    sums = scored([one], [even], [0])
+    names = ["det|dep->head", "nsubj|dep->head", "det|head->dep", "punct|head->dep"]
+    hits = [sums["documents"].sums[f"hits|{name}"][0, 0, 0] for name in names]
+    assert hits == [1, 0, 1, 0]
