@@ -39,7 +39,7 @@ class AttentionKeeper:
         is_kept = places >= 0
         into = places[is_kept]
         rows = self._rows - block.rows.start
-        inside = np.flatnonzero((rows >= 0) & (rows < block.weights.shape[2]))
+        inside = np.flatnonzero(rows >= 0)  # of cross attention, the source's tokens have none
         rows = rows[inside]
         keys = block.columns
         self._scaling[block.layer] = block.scaling or 0.0

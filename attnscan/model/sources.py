@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from attnscan.errors import ModelError
@@ -48,6 +49,8 @@ _RUN_SETTINGS = {
     "output_attentions",
 }
 """What a config says of where it comes from and of one run."""
+_PLACE_SETTINGS = ("is_local", "local_files_only")
+"""What a tokenizer's settings say of where it was found."""
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 
@@ -483,14 +486,21 @@ def _describe_tokenizer(tokenizer: Any) -> tuple[Any, Any]:
         # Each call sets how long inputs are cut and filled up
         rules = json.loads(backend.to_str())
         return about, {**rules, "truncation": None, "padding": None}
-    # One that is written in Python reads files, and its settings say which
-    settings = []
-    for name, value in sorted(tokenizer.init_kwargs.items()):
-        if name.endswith("_file") and Path(str(value)).is_file():
-            settings.append(hashed(Path(value).read_bytes()))
-        elif name.endswith("_file") or isinstance(value, bool | int):
-            settings.append(value)
-    return about, settings
+    # One that is written in Python is made of files, and of settings
+    settings = {
+        name: value
+        for name, value in tokenizer.init_kwargs.items()
+        if isinstance(value, bool | int) and name not in _PLACE_SETTINGS
+    }
+    return about, [settings, _vocabulary_files(tokenizer)]
+
+
+def _vocabulary_files(tokenizer: Any) -> dict[str, str]:
+    """The hashes of the files that a tokenizer saves, by their names; none where they are gone."""
+    with TemporaryDirectory() as directory:
+        with suppress(OSError, NotImplementedError):
+            tokenizer.save_vocabulary(directory)
+        return {file.name: hashed(file.read_bytes()) for file in Path(directory).iterdir()}
 
 
 def short(fingerprint: dict[str, str]) -> str:

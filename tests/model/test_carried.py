@@ -144,8 +144,8 @@ def test_a_module_between_heads_and_projection_is_refused(
 def test_a_row_of_keys_without_values_is_idle() -> None:
     """By one head, whose block has the logits that make its weights."""
     projections = OutputProjections((torch.eye(2)[None],))
-    value = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])[None, None]
-    weights = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]])[None, None]
+    value = torch.tensor([[3.0, 4.0], [0.0, 2.0], [0.0, 0.0]])[None, None]
+    weights = torch.tensor([[0.0, 0.0, 1.0], [0.1, 0.0, 0.9], [0.1, 0.1, 0.8]])[None, None]
     visible = torch.ones(1, 3, 3, dtype=torch.bool)
     every = slice(None)
     logits = weights.log().clip(torch.finfo(torch.float32).min)
@@ -163,8 +163,9 @@ def test_a_row_of_keys_without_values_is_idle() -> None:
         value=value,
     )
     carried = projections.to_carried(block)
-    assert carried.idle is not None and carried.idle[0, 0].tolist() == [True, False, False]
-    torch.testing.assert_close(
-        carried.weights[0, 0], torch.tensor([[0, 0, 0], [0, 1, 0], [0, 5 / 7, 2 / 7]])
-    )
-    assert carried.logits is not None and carried.logits.isfinite().all()
+    assert carried.idle is not None
+    assert carried.idle[0, 0].tolist() == [True, False, False]
+    expected = torch.tensor([[0, 0, 0], [1, 0, 0], [5 / 7, 2 / 7, 0]])
+    torch.testing.assert_close(carried.weights[0, 0], expected)
+    assert carried.logits is not None
+    assert carried.logits.isfinite().all()

@@ -13,6 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
+from support.tokenizers_of_kinds import written_in_python
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -31,7 +32,7 @@ from attnscan.errors import DeviceError, MemoryFullError, ModelError
 from attnscan.inputs.sentence import Pair
 from attnscan.model.forward import quiet_transformers
 from attnscan.model.loading import load
-from attnscan.model.sources import Device, Dtype, Source, short
+from attnscan.model.sources import Device, Dtype, Source, fingerprint, short
 from attnscan.model.task_heads import task_head
 
 
@@ -312,6 +313,18 @@ def test_weights_of_the_encoder_that_nothing_uses_are_refused(
     assert re.search(said, line) and "see that its config.json belongs to its weights" in line
 
 
+def test_a_decoders_weights_are_needed_where_it_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path / "model", "T5ForConditionalGeneration", T5)
+    file = path / "model.safetensors"
+    weights = load_file(file)
+    name = "decoder.block.1.layer.1.EncDecAttention.k.weight"
+    del weights[name]
+    save_file(weights, file, {"format": "pt"})
+    assert load(Source("tiny", str(path))).model.config.num_layers == 2
+    line = refusal(lambda: load(Source("tiny", str(path)), attention="cross"))
+    assert f"the checkpoint tiny lacks 1 weight: {name};" in line
+
+
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """One without a pooler, which is filled with random numbers when it is loaded."""
@@ -360,6 +373,36 @@ def test_a_fingerprint_tells_each_part(
     assert _differ(checkpoint, other) == []
     change(other)
     assert _differ(checkpoint, other) == parts
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "is_told"),
+    [
+        ({}, None, False),
+        ({"split_special_tokens": True}, None, True),
+        ({"is_local": True, "local_files_only": True}, None, False),
+        ({}, "vocab.txt", True),
+        ({}, "bpe.codes", True),
+        ({}, "README.md", False),
+    ],
+)
+def test_a_tokenizer_in_python_is_known_by_its_files_and_settings(
+    tmp_path: Path, options: dict[str, Any], file: str | None, is_told: bool
+) -> None:
+    """Wherever the files lie."""
+    model = BertModel(BertConfig(**SMALL))
+    prints = []
+    for name in ("one", "other"):
+        directory = tmp_path / name
+        directory.mkdir()
+        words = written_in_python(directory)
+        if name == "other":
+            words.init_kwargs |= options
+            if file is not None:
+                with (directory / file).open("a") as stream:
+                    stream.write("zebra 1\n")
+        prints.append(fingerprint(model, words)["tokenizer"])
+    assert (prints[0] != prints[1]) == is_told
 
 
 def test_place_and_earlier_inputs_change_no_fingerprint(checkpoint: Path, tmp_path: Path) -> None:

@@ -128,6 +128,14 @@ def test_a_model_that_does_not_take_eager_attention_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("last", "is_softmax"), [(0.5, True), (0.508, True), (0.531, False), (0.469, False)]
+)
+def test_a_softmax_in_half_precision_is_rounded_more(last: float, is_softmax: bool) -> None:
+    weights = torch.tensor([[[[0.5, last]]]], dtype=torch.bfloat16)
+    assert probe._may_be_softmax(weights) == is_softmax
+
+
+@pytest.mark.parametrize(
     ("rows", "is_softmax"),
     [
         ([[0.5, 0.5], [1.0, 0.0]], True),

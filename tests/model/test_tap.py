@@ -28,7 +28,8 @@ from transformers import AutoConfig, AutoModel
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, visible_keys
-from attnscan.model.tap import AttentionTap
+from attnscan.model.attention_functions import fused_attention
+from attnscan.model.tap import AttentionTap, block_cells
 from attnscan.results.grid import AttentionKind, Grid
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -69,6 +70,35 @@ def test_blocks_of_any_size_make_up_the_same_layers(
     pieces, _ = _captured(model, inputs)
     for layer in whole.blocks:
         torch.testing.assert_close(pieces.layer(layer), whole.layer(layer), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "heads", "cells"),
+    [
+        (100, 12, 12 * 100**2),
+        (512, 12, 4 * 512**2),  # of a million
+        (1024, 12, 1024**2),
+        (2048, 12, 2048**2),  # one head at least
+    ],
+)
+def test_a_block_on_a_cpu_is_of_a_million_weights(tokens: int, heads: int, cells: int) -> None:
+    assert block_cells(tokens, heads, on_cpu=True) == cells
+
+
+@pytest.mark.parametrize(("tokens", "heads"), [(4096, 16), (8192, 4), (20_000, 1)])
+def test_a_block_elsewhere_is_of_268_million_weights(tokens: int, heads: int) -> None:
+    assert block_cells(tokens, 99, on_cpu=False) == heads * tokens**2
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_without_a_mask_every_key_is_seen(is_causal: bool) -> None:
+    """Also in a module that calls itself causal: the mask decides."""
+    module = torch.nn.Module()
+    module.is_causal = is_causal
+    query, key, value = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    output = fused_attention(module, query, key, value, None, scaling=0.5)
+    expected = (query @ key.mT * 0.5).softmax(-1) @ value
+    torch.testing.assert_close(output, expected.transpose(1, 2))
 
 
 def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
