@@ -22,7 +22,7 @@ NOTEBOOK = Path(__file__).parents[1] / "examples" / "first_steps.ipynb"
 
 
 @pytest.mark.long
-def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() -> None:
+def test_importing_needs_no_torch() -> None:
     script = (
         "import sys, importlib, pkgutil, attnscan\n"
         "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)\n"
@@ -49,7 +49,7 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
     assert importlib.import_module("attnscan.scan.scanner")
 
 
-def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(
+def test_a_notebook_shows_every_head_of_kept_attention(
     article: HeadScores,
 ) -> None:
     *_, frame = ET.fromstring(f"<div>{article._repr_html_()}</div>").iter("iframe")

@@ -114,7 +114,7 @@ def test_views_look_at_results_alone() -> None:
             assert _room(other) in ("views", "results", "errors", "text"), f"{name} -> {other}"
 
 
-def test_the_library_alone_knows_the_server_by_a_name_that_is_looked_up() -> None:
+def test_only_the_library_names_the_server() -> None:
     """So that all others run where nothing of its extra is installed."""
     users = {name for name in MODULES if _imported_by(name) & _in_room("server")}
     assert users - _in_room("server") == {"attnscan"}
@@ -207,7 +207,7 @@ def test_torch_free() -> None:
     )  # a control
 
 
-def test_transformers_is_imported_by_no_module_of_ours_but_by_a_model_that_is_loaded() -> None:
+def test_only_a_model_that_is_loaded_imports_transformers() -> None:
     assert _loads_without({"transformers"}, MODULES - {"attnscan.__main__"}) == []
 
 

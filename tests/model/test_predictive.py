@@ -196,7 +196,7 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
     ("count", "most"),
     [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11), (9, 9)],
 )
-def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, most: int) -> None:
+def test_sampled_words_are_runs_of_neighbours(count: int, most: int) -> None:
     words = spread(range(count), most)
     assert len(words) == len(set(words)) <= most
     assert words == sorted(words)

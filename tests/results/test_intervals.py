@@ -60,7 +60,7 @@ def test_a_scores_interval_at_the_edges(
 
 
 @pytest.mark.parametrize("pairs", [5, 20])
-def test_intervals_hold_scores_of_skewed_pairs_where_t_alone_misses(pairs: int) -> None:
+def test_intervals_hold_scores_of_skewed_pairs(pairs: int) -> None:
     """Most of 4,000 pairs score next to nothing and a few much, with 1 to 20 words each."""
     rng = np.random.default_rng(pairs)
     n = rng.geometric(0.2, (pairs, 4000)).clip(max=20).astype(float)

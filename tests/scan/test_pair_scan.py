@@ -99,7 +99,7 @@ def test_long_inputs_are_cut_skipped_or_refused_and_counted(options: ScanOptions
         states_of(scanner, records)
 
 
-def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: ScanOptions) -> None:
+def test_a_pair_that_cannot_be_tokenized_is_placed_or_skipped(options: ScanOptions) -> None:
     records = records_of([PAIRS[0], Pair("\u200b", "a"), PAIRS[1]])
     with open_scanner(options) as scanner:
         with pytest.raises(
@@ -372,7 +372,7 @@ def test_the_best_measure_that_the_checkpoint_allows(tmp_path: Path) -> None:
         classify(pair, ScanOptions(model=bare, predictive="cpmi"))
 
 
-def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None:
+def test_scores_are_the_mean_of_weights_on_kept_targets() -> None:
     options = replace(BUNDLED, predictive="off", unit="word")
     assert classify(ARTICLE, options).targets == ()
     result = classify(ARTICLE, options, keep=True)

@@ -95,7 +95,7 @@ def test_the_head_that_carries_the_answer_costs_what_it_should(
     assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
 
 
-def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
+def test_a_head_without_the_answer_is_worth_less_than_its_controls(worth: Ablation) -> None:
     """Of its layer's three others, all of which were taken, one is the carrier."""
     useless = worth.effects[1]
     assert useless.set.controls == ((Head(0, 0),), (Head(0, 2),), (Head(0, 3),))

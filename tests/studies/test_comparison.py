@@ -93,7 +93,7 @@ def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match
 
 
 @pytest.mark.loads_anew
-def test_queries_and_keys_that_are_rotated_together_make_no_difference(
+def test_rotating_queries_and_keys_together_changes_nothing(
     bundled_dir: Path, tmp_path: Path
 ) -> None:
     """The weights are the same but for rounding, and so beyond chance where rounding has a side."""

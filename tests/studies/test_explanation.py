@@ -77,7 +77,7 @@ def found(toy: str) -> Explanations:
         return _explained(scanner, LONG_AND_SHORT)
 
 
-def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Explanations) -> None:
+def test_a_head_that_reads_positions_needs_them(found: Explanations) -> None:
     head = found[NEXT]
     assert head.label == head.pattern == "next-word" and head.score == pytest.approx(1, abs=1e-4)
     assert head["positions_shuffled"] < 0.25
@@ -183,7 +183,7 @@ def test_a_model_without_segments_says_so(tmp_path: Path, family: str) -> None:
     assert np.isnan(row["segments_zeroed"])
 
 
-def test_a_head_that_follows_relative_positions_alone_goes_by_position(tmp_path: Path) -> None:
+def test_a_head_of_relative_positions_goes_by_position(tmp_path: Path) -> None:
     """MPNet looks relative positions up in a table: absolute ones do not reach this head."""
     whole = tiny_model("mpnet", UNTAPPED["mpnet"])
     with torch.no_grad():

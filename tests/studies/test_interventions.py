@@ -71,7 +71,7 @@ def _found(tap: AttentionTap) -> bool:
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
-def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: str) -> None:
+def test_positions_of_every_family_move_or_are_said_not_to(family: str) -> None:
     """The order as it is changes nothing; another changes the weights of models with positions."""
     with AttentionTap(tiny_model(family, {**TAPPED, **UNTAPPED}[family])) as tap:
         if family in NOT_MOVED:

@@ -232,7 +232,7 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
 
 
 @pytest.mark.parametrize("family", [family for family, case in CASES.items() if case.projection])
-def test_heads_off_equal_zeroed_columns_before_the_output_projection(
+def test_heads_off_are_zeros_before_the_output_projection(
     directories: dict[str, Path], family: str
 ) -> None:
     hand = ByHand.of(directories[family])
@@ -317,7 +317,7 @@ def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
     )
 
 
-def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Path) -> None:
+def test_a_pretrained_model_predicts_words_and_next_sentences(tmp_path: Path) -> None:
     directory = saved_with_tokenizer(tmp_path, _bert_with(BertForPreTraining))
     hand = ByHand.of(directory, kind=BertForPreTraining)
     with torch.no_grad():

@@ -327,7 +327,7 @@ def _command(attention: str, files: tuple[str, str], *more: str) -> list[str]:
 
 
 @KINDS
-def test_a_run_that_is_killed_and_gone_on_with_gives_the_same_bytes(
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(
     attention: str, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(*_command(attention, files, "--csv")).stdout
@@ -441,9 +441,7 @@ def test_a_model_writes_no_more_than_it_reads(options: dict[str, Any], tmp_path:
     assert result.units[result.kept_attention().source :] == ("▁cat",) * (POSITIONS - 2) + ("</s>",)
 
 
-def test_a_model_that_writes_nothing_and_an_empty_target_are_one_line(
-    options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_target_without_words_is_one_line(options: dict[str, Any], tmp_path: Path) -> None:
     silent = options | {"model": _bart(tmp_path, writes="</s>")}
     bad = list[Any]()
     with pytest.raises(

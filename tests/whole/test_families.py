@@ -200,7 +200,7 @@ SEEN["modernbert"] = [EVERYWHERE, NEAR, EVERYWHERE]
 
 
 @pytest.mark.parametrize("family", SEEN)
-def test_decoders_see_no_later_key_and_local_layers_none_outside_their_window(family: str) -> None:
+def test_no_key_is_seen_behind_a_query_or_outside_a_window(family: str) -> None:
     for visible, expected in zip(outcome(family).visible, SEEN[family], strict=True):
         assert torch.equal(visible[0], expected)
 
@@ -251,9 +251,7 @@ def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_scores_of_a_saved_checkpoint_are_the_plain_loops_in_any_batch(
-    name: str, tmp_path: Path
-) -> None:
+def test_scores_of_a_checkpoint_are_the_plain_loops_in_any_batch(name: str, tmp_path: Path) -> None:
     """Without delimiters, their score is NaN, not zero; the beginning alone is a delimiter too."""
     case = CASES[name]
     checkpoint = saved(CASES[name], tmp_path)

@@ -139,7 +139,7 @@ def test_the_list_of_writers_has_every_command_and_format() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "count"), [("kills", 2), ("per-pair", 2), ("full-disks", 6)])
-def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved(
+def test_runs_that_are_killed_or_starved_lose_nothing(
     kind: str, count: int, tmp_path: Path
 ) -> None:
     """By a process of its own with two threads, which run batches side by side: runs are forks of

@@ -152,9 +152,7 @@ def check_broken(kind: Kind, directory: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", pair_kinds(), ids=lambda kind: kind.name)
-def test_a_file_of_pairs_is_read_right_or_refused_however_it_is_broken(
-    tmp_path: Path, kind: Kind
-) -> None:
+def test_a_broken_file_of_pairs_is_read_right_or_refused(tmp_path: Path, kind: Kind) -> None:
     has_one_column = kind.name.startswith(("pairs.txt", "pairs.conllu"))
     expected = [Pair(pair.a) if has_one_column else pair for pair in PAIRS]
     found = check_broken(kind, tmp_path)
@@ -180,9 +178,7 @@ def test_what_a_scan_keeps_is_read_right_or_refused(tmp_path: Path, tiny: Path) 
         check_broken(kind, tmp_path)
 
 
-def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(
-    tmp_path: Path, tiny: Path
-) -> None:
+def test_how_a_file_is_read_may_stand_before_what_is_wrong(tmp_path: Path, tiny: Path) -> None:
     path = tmp_path / "quoted.tsv"
     path.write_text('sentence_a\tsentence_b\n"the ""cat"""\ta mat\n\ta cat\n')
     refused = run("heads", "--pairs", path, "--model", tiny, "--predictive", "off", "--csv")
@@ -201,7 +197,7 @@ def test_no_small_table_takes_much_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["directory", "nowhere", "loop", "pipe", "device"])
-def test_what_is_no_file_is_refused_in_the_place_of_every_file_that_is_read(
+def test_what_is_no_file_is_refused_wherever_a_file_is_read(
     kind: str, tmp_path: Path, tiny: Path
 ) -> None:
     path = tmp_path / "x.parquet"

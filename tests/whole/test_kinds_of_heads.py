@@ -92,7 +92,7 @@ class TestShow:
         )
         assert set(frame["kind"]) == {"cross"} and "aligned" not in frame
 
-    def test_what_heads_carry_is_in_proportion_to_the_values_that_they_take(self) -> None:
+    def test_what_heads_carry_is_in_proportion_to_their_values(self) -> None:
         ((_, matrix),) = attnscan.show(
             "c1-1", SOURCE, TARGET, model=TRANSLATOR, by="carried"
         ).matrices()
@@ -258,7 +258,7 @@ class TestAblate:
 class TestExplain:
     """How heads of decoders and cross attention make their patterns."""
 
-    def test_logits_of_a_target_words_keys_make_the_weights_of_eager_attention(self) -> None:
+    def test_logits_of_keys_make_the_weights_of_eager_attention(self) -> None:
         frame = rows("explain", "c1-1", SOURCE, TARGET, "--token", TARGET.split()[1], *MODEL)
         expected = translator.eager(TRANSLATOR, SOURCE, TARGET).cross_attentions[1][0, 1, 1].numpy()
         assert_allclose(frame["weight"], expected, atol=1e-6)

@@ -80,7 +80,7 @@ def test_a_second_corpus_is_a_sentence_and_marks_of_what_changed() -> None:
     assert " 0  N   n?  e≠  -   I?'\n" in screen and "≠ another label there" in screen
 
 
-def test_the_columns_of_a_second_corpus_have_its_label_and_its_share() -> None:
+def test_columns_of_a_second_corpus_have_its_label_and_share() -> None:
     small = _small()
     held = replace(small, labels_by={small.reading: labels_of(winners=(0, 1, -1, 2, 2))})
     frame = replace(small, held=held).to_frame()
