@@ -16,11 +16,13 @@ from attnscan.api.open_model import LibraryCall, call_input, library_call
 from attnscan.api.option_groups import (
     ATTENTION,
     HEADS,
+    PAIRS_TO_LINK,
     PATTERN,
     READING_NAMES,
     SENTENCE_A,
     SENTENCE_B,
     TOKEN,
+    VOTE,
     WEIGHTS,
     WINDOW,
     AnyAttentionName,
@@ -32,7 +34,7 @@ from attnscan.api.option_groups import (
     Weights,
 )
 from attnscan.api.options import file_to_write, parse_window, split_kinds
-from attnscan.api.pairs_input import Pairs, check_no_reading, single_input
+from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, single_input
 from attnscan.api.signatures import library_function
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.option import Option
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from attnscan.results.attention import Attention, Selection
     from attnscan.results.heads import HeadScores, HeadWeights
     from attnscan.results.predictions import Dependencies
+    from attnscan.results.word_links import WordLinks
 
 
 @dataclass(frozen=True)
@@ -336,12 +339,36 @@ def _classify_records(call: LibraryCall, keep: bool | Selection) -> Iterator[Hea
             yield replace(result, pattern=tuple(call.names))
 
 
+@overload
+def show(
+    heads: Heads,
+    *,
+    pairs: Pairs,
+    vote: bool = False,
+    **options: Unpack[ShowOptions],
+) -> WordLinks: ...
+@overload
+def show(
+    heads: Heads,
+    a: Text | None = None,
+    b: Text | None = None,
+    *,
+    weights: Weights | None = None,
+    average: bool = False,
+    token: str | int | None = None,
+    from_sentence: Side | None = None,
+    to_sentence: Side | None = None,
+    window: Sequence[int] | str | None = None,
+    **options: Unpack[ShowOptions],
+) -> HeadWeights: ...
 @library_function(predictive="off")
 def show(  # noqa: PLR0913  # a user of the library names them
     heads: Annotated[Heads, HEADS],
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,
     *,
+    pairs: Annotated[Pairs, PAIRS_TO_LINK] = None,
+    vote: Annotated[bool, VOTE] = False,
     weights: Annotated[Weights | None, WEIGHTS] = None,
     average: Annotated[bool, Option("Show the mean of the heads.")] = False,
     token: Annotated[str | int | None, TOKEN] = None,
@@ -349,8 +376,12 @@ def show(  # noqa: PLR0913  # a user of the library names them
     to_sentence: Annotated[Side | None, Option("Only keys of A or B.")] = None,
     window: Annotated[Sequence[int] | str | None, WINDOW] = None,
     **options: Unpack[ShowOptions],
-) -> HeadWeights:
+) -> HeadWeights | WordLinks:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
+
+    Of `pairs`, which source word a head of cross attention links each target word with, or with
+    `vote` the links that more than half of several heads make: `.lines` has a line for each pair,
+    such as "0-0 1-2", which `alignments=` takes.
 
     Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or
     those of a `window`, both ends included. `to_frame()` has a row a query and key. Of cross
@@ -358,6 +389,19 @@ def show(  # noqa: PLR0913  # a user of the library names them
 
     Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
+    shown = {
+        "weights": weights,
+        "average": average,
+        "token": token,
+        "from_sentence": from_sentence,
+        "to_sentence": to_sentence,
+        "window": window,
+    }
+    if pairs is not None:
+        inputs = call_input(options, a, b, pairs)
+        return _link_words(inputs, heads, options, shown, vote=vote)
+    if vote:
+        raise OptionError(_VOTE_ALONE, "give --pairs, or leave it out")
     from attnscan.results.attention import Selection
 
     call = library_call("show", options, call_input(options, a, b), many=False, heads=heads)
@@ -373,6 +417,48 @@ def show(  # noqa: PLR0913  # a user of the library names them
     result: HeadScores = classify(a, b, weights=weights, keep_attention=selection, **chosen)
     note_window(selection, result.kept_attention())
     return result.weights(selection, average=average)
+
+
+_VOTE_ALONE = "--vote is for the links of several heads"
+
+
+def _link_words(
+    inputs: PairsInput,
+    heads: Heads,
+    options: Mapping[str, Any],
+    shown: Mapping[str, Any],
+    *,
+    vote: bool,
+) -> WordLinks:
+    """The links of a head, or of several that vote.
+
+    Raises: OptionError for what is shown of weights, for heads of other attention than cross, and
+    where several heads do not vote.
+    """
+    for name in (*_NOT_FOR_LINKS, *shown):
+        if shown.get(name, options.get(name)) not in (None, False):
+            option = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{option} is not for links of words", "leave it out")
+    call = library_call(
+        "show", options, inputs, many=True, heads=heads, related=False, predictive="off"
+    )
+    if call.options.attention != "cross":
+        raise OptionError("words are linked by heads of cross attention", "name some, such as c1-0")
+    with call.open_model() as scanner:
+        from attnscan.scan.word_links import read_word_links
+
+        chosen = scanner.grid().select(call.heads or heads)
+        if vote and len(chosen) == 1:
+            raise OptionError(_VOTE_ALONE, "name some more, or leave it out")
+        if len(chosen) > 1 and not vote:
+            raise OptionError("several heads make several links", "add --vote, or name one head")
+        result = read_word_links(scanner, call.pairs.begin, chosen, call.pairs.skips)
+        call.note(scanner, result.signature)
+    return result
+
+
+_NOT_FOR_LINKS = ("alignments", "write")
+"""Options of weights that links do not take."""
 
 
 def note_window(selection: Selection, attention: Attention) -> None:

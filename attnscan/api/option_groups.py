@@ -50,6 +50,10 @@ PAIRS = Option(
     metavar="FILE",
     repeats=True,
 )
+PAIRS_TO_LINK = Option(
+    "Write the links of these pairs, with --format pharaoh alone.", metavar="FILE", repeats=True
+)
+VOTE = Option("Of several heads: the links that more than half of them make.")
 PATTERN = Option(
     "Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
     metavar="PATTERN",
@@ -284,6 +288,7 @@ class ShowOptions(
     ModelOptions,
     ViewOptions,
     LabelOptions,
+    ReadingOptions,
     AttentionOptions,
     PredictiveOptions,
     WriteOptions,

@@ -11,7 +11,7 @@ from typing import Any
 
 from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs import read as files
-from attnscan.inputs.annotations import Alignments
+from attnscan.inputs.annotations import Alignments, is_links
 from attnscan.inputs.files import STDIN, format_of, scheme_of
 from attnscan.inputs.records import FileReading, OnBad, objects_in
 from attnscan.inputs.sentence import Pair, Record, Text
@@ -19,7 +19,9 @@ from attnscan.scan.options import OnProgress, note, warn
 from attnscan.text import plain
 
 Links = str | os.PathLike[str] | Sequence[str] | None
-"""Gold links such as "0-0 1-2", a line for each pair, or the file of these lines."""
+"""Gold links such as "0-0 1-2", a line for each pair, or the file of these lines.
+
+A text of links is links; any other text, and every `Path`, names a file."""
 _MAX_NOTED = 3  # bad records that are noted; the others are only counted
 
 
@@ -121,7 +123,17 @@ Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
 
 
 def read_alignments(links: Links) -> Alignments:
-    """Read gold links. Raises: OptionError for what is no text; PairsError."""
+    """Read gold links.
+
+    Raises: OptionError for what is no text, or a text that may be links or a file; PairsError.
+    """
+    if isinstance(links, str) and is_links(links):
+        if os.path.exists(links):  # noqa: PTH110  # too long a name is none
+            raise OptionError(
+                f"alignments is {links!r:.60}, which is a line of links, and a file here",
+                "give the line in a list, or the file as a Path",
+            )
+        return Alignments("alignments", tuple(links.splitlines()))
     if isinstance(links, str | os.PathLike):
         return Alignments.read(os.fspath(links))
     return Alignments("alignments", tuple(list_texts("alignments", links or ())))

@@ -86,6 +86,8 @@ def _remedy(message: str, names: Sequence[str]) -> str:
         return "; put each sentence in quotes, and name a file of pairs by --pairs of heads"
     if "extra argument" in message and "pairs" in names:
         return "; a sentence is for classify, and a file of pairs for --pairs"
+    if "'pharaoh' is not one of" in message:
+        return "; links of words are written by: attnscan show c1-0 A B --format pharaoh"
     if "a" in names and re.search("option: -([^-]|- )", message):
         return "; put -- before a sentence that begins with a dash"
     return ""

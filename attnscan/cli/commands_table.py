@@ -32,6 +32,8 @@ class Command:
     """Whether its result is a table, with the options that say where and how it is written."""
     is_drawn: bool = False
     """Whether its result is also a picture: `-o FILE.svg`."""
+    other_formats: tuple[str, ...] = ()
+    """What `--format` takes beside the formats of tables."""
 
 
 COMMANDS = (
@@ -81,6 +83,7 @@ COMMANDS = (
         subject="One head",
         summary="The weights of one head, or of several, on one input.",
         module="one_head",
+        other_formats=("pharaoh",),
         examples=(
             'attnscan show 0-2 "The cat sat on the mat."',
             'attnscan show 0-2 "The cat sat on the mat." --token mat --top 3',

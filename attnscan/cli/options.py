@@ -96,6 +96,9 @@ def _declared(command: Command, options: FunctionOptions) -> dict[str, Declared]
             declared.pop(name, None)
     if command.has_table:
         declared |= _TABLE
+    if command.other_formats:
+        formats: Any = Literal[(*get_args(Format), *command.other_formats)]
+        declared["format"] = declared["format"]._replace(kind=formats)
     if command.has_table and "on_long" in declared:  # it reads inputs
         declared["signature"] = _SIGNATURE
     return declared

@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import typer
 
@@ -112,7 +112,7 @@ class Output:
     library that writes it is missing.
     """
 
-    format: Format | Picture
+    format: Format | Picture | Literal["pharaoh"]
     path: Path | None = None
     decimal_comma: bool = False
     """Whether CSV and TSV have a comma in their numbers."""
@@ -145,11 +145,13 @@ class Output:
         suggestion: Sequence[str] = (),
         draw: Callable[[Any], bytes] | None = None,
         document: Callable[[], dict[str, Any]] | None = None,
+        links: Callable[[], str] | None = None,
     ) -> None:
-        """Write a result: its table, its screen, a picture of it, or its `document`.
+        """Write a result: its table, its screen, a picture of it, its `document`, or its `links`.
 
         A screen stands between some lines `above` and the `suggestion`, a command to try next.
-        `draw` makes a picture, and `document` is what JSON holds in place of the table.
+        `draw` makes a picture, `document` is what JSON holds in place of the table, and `links` the
+        text in Pharaoh's format.
 
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
@@ -159,6 +161,8 @@ class Output:
             content = draw(self.format)
         elif document is not None and self.format == "json":
             content = self._render_document(document())
+        elif links is not None and self.format == "pharaoh":
+            content = links().encode()
         elif self.format == "table":
             content = self._screen(view, above, suggestion)
         else:
@@ -218,6 +222,8 @@ def output_of(params: Mapping[str, Any], *, draws: bool = False) -> Output:
     kind = _format_chosen(params)
     suffixes: dict[str, Any] = SUFFIXES | {f".{name}": name for name in PICTURES}
     by_suffix: Any = "table" if path is None else suffixes.get(path.suffix.lower())
+    if kind == "pharaoh" and by_suffix == "table":
+        by_suffix = None  # a file of links has any suffix, also that of texts
     if path is not None and kind and by_suffix not in (None, kind):
         raise typer.BadParameter(
             f"the format {kind} and {path} contradict each other: name the file otherwise"

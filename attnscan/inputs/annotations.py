@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -32,6 +32,7 @@ from attnscan.inputs.sentence import (
 from attnscan.text import hashed
 
 _TAG = "aligned"  # the tag of a target's words: the numbers of their source words
+_LINK = re.compile("([0-9]{1,6})-([0-9]{1,6})")
 _COMMENT = re.compile(r"#\s*(newdoc|sent_id|text)(?:\s+id)?\s*(?:=\s*(.*))?")
 _Line = namedtuple("_Line", "where id form lemma upos xpos feats head deprel deps misc")
 """A line of a word or of a multiword token: the file and the number of the line, and its cells."""
@@ -217,7 +218,8 @@ class Alignments:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise PairsError(
-                f"cannot read the alignments {path}: {reason}", "give a text file, a line a pair"
+                f"cannot read the alignments {path}: {reason}",
+                "give a text file, a line a pair, such as 0-0 1-2",
             ) from None
         return cls(str(path), tuple(text.splitlines()))
 
@@ -250,8 +252,8 @@ class Alignments:
             raise PairsError(f"{short} the pairs end with pair {number}", remedy)
 
 
-def link_words(pair: Pair, line: str) -> Pair:
-    """A pair whose target's words, given or between spaces, know their source words.
+def words_to_link(pair: Pair) -> Pair:
+    """A source and its target with the words that links are between: given, or between spaces.
 
     Raises: InputError.
     """
@@ -260,12 +262,20 @@ def link_words(pair: Pair, line: str) -> Pair:
             "the pair has no target, whose words could be aligned",
             "give pairs of source and target",
         )
-    source, target = pair.by_ascii_spaces.sentences
+    return pair.by_ascii_spaces
+
+
+def link_words(pair: Pair, line: str) -> Pair:
+    """A pair whose target's words, given or between spaces, know their source words.
+
+    Raises: InputError.
+    """
+    source, target = words_to_link(pair).sentences
     sources = len(source.words or ())
     targets = len(target.words or ())
     links: list[set[int]] = [set() for _ in range(targets)]
     for link in line.split():
-        ends = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", link)
+        ends = _LINK.fullmatch(link)
         if ends is None or int(ends[1]) >= sources or int(ends[2]) >= targets:
             numbers = f"{sources} in the source and {targets} in the target"
             raise InputError(
@@ -293,6 +303,31 @@ def copy_links(pair: Pair, linked: Pair) -> Pair:
 
 def _word_counts(pair: Pair) -> list[int]:
     return [len(sentence.words or ()) for sentence in pair.sentences]
+
+
+def is_links(text: str) -> bool:
+    """Whether a text is links, such as "0-0 1-2", in one line or several.
+
+    >>> is_links("0-0 1-2"), is_links("links.txt"), is_links(" ")
+    (True, False, False)
+    """
+    links = text.split()
+    return bool(links) and all(map(_LINK.fullmatch, links))
+
+
+def pharaoh_line(links: Iterable[tuple[int, int]]) -> str:
+    """Links as a line of alignments: source and target word, in the order of the target.
+
+    >>> pharaoh_line([(2, 0), (0, 1)])
+    '2-0 0-1'
+    """
+    in_order = sorted(links, key=lambda link: link[::-1])
+    return " ".join(f"{source}-{target}" for source, target in in_order)
+
+
+def has_links(pair: Pair | None) -> bool:
+    """Whether the gold links of a pair's words are known, though there may be none."""
+    return pair is not None and _TAG in pair.sentences[-1].tags
 
 
 def links_of(pair: Pair) -> Iterator[tuple[int, list[int]]]:

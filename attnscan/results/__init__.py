@@ -12,6 +12,7 @@ lazy.py            pandas and scipy, imported when first used
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern; its label, else its habit; how sure that is
 heads.py           every head on one input or over many pairs: labels, scores, ranks, weights
+word_links.py      which words heads of cross attention link, a line for each pair
 card.py            everything about a head; what a checkpoint is, and what can be scored in it
 predictions.py     which words help to predict which; what a model says before and after a change
 attention.py       one input's weights, queries and keys; which part of these is asked for

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,26 @@ from attnscan.results.habits import CLASSES, HABITS
 def mean_of_rows(name: str) -> Callable[[Any], Any]:
     """The mean over the rows of all words, of what the scorer sums under a name."""
     return lambda labels: labels.scores.means[name]
+
+
+def alignment_value(name: str) -> Callable[[Any], Any]:
+    """A share of how heads of cross attention align words; None where it was not measured."""
+
+    def values(labels: Any) -> Any:
+        measured = labels.scores.alignment.get(name)
+        return None if measured is None else measured.value
+
+    return values
+
+
+def alignment_error(name: str, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What `read` reads of such a share's error; None of one input, which has none."""
+
+    def values(labels: Any) -> Any:
+        measured = labels.scores.alignment.get(name)
+        return None if measured is None or labels.is_one_input else read(measured)
+
+    return values
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,7 @@ class TableColumn:
     drop: int = 0  # on narrow screens the columns with the highest go first; 0 stays
     heading: str = ""  # on the page's table; empty for the name
     unit: str = ""  # behind the number on a head's card of the page; empty if it is not there
+    is_error: bool = False  # of another column; in files and on no screen or page
 
 
 HEAD_COLUMNS = (
@@ -71,6 +92,51 @@ MEAN_COLUMNS = (
     ),
 )
 """Means over rows, of what the scorer sums under these names: behind the patterns' scores."""
+
+_ALIGNMENT_MEASURES = (
+    TableColumn(
+        "coverage",
+        "share of the source that the target attends to",
+        alignment_value("coverage"),
+        title="cover",
+        drop=5,
+    ),
+    TableColumn(
+        "precision",
+        "share of the head's links that are gold links",
+        alignment_value("precision"),
+        title="prec",
+        drop=6,
+    ),
+    TableColumn(
+        "recall",
+        "share of gold links that the head makes",
+        alignment_value("recall"),
+        title="recall",
+        drop=6,
+    ),
+    TableColumn("aer", "alignment error rate", alignment_value("aer"), title="AER", drop=5),
+)
+
+
+def _alignment_errors() -> Iterator[TableColumn]:
+    """What each measure of links is worth."""
+    for name in ("precision", "recall", "aer"):
+        for ending, about, read in (
+            ("se", "standard error", lambda measured: measured.se),
+            ("low", "lower end of the 95 % interval", lambda measured: measured.interval[0]),
+            ("high", "upper end of the 95 % interval", lambda measured: measured.interval[1]),
+        ):
+            yield TableColumn(
+                f"{name}_{ending}",
+                f"{about} of {name}",
+                alignment_error(name, read),
+                is_error=True,
+            )
+
+
+ALIGNMENT_COLUMNS = (*_ALIGNMENT_MEASURES, *_alignment_errors())
+"""Of cross attention, behind these: without gold links `coverage` alone, of one input no errors."""
 
 PAGE_COLUMNS = (
     TableColumn(
@@ -116,7 +182,14 @@ _PLACES = ("model", "kind", "layer", "head", "name", "pattern", "rank")
 
 def reserved_names() -> dict[str, str]:
     """The names that no pattern of one's own may have, and what is called so."""
-    columns = (*HEAD_COLUMNS, *MEAN_COLUMNS, *PAGE_COLUMNS, *RANKING_COLUMNS, *HELD_COLUMNS)
+    columns = (
+        *HEAD_COLUMNS,
+        *MEAN_COLUMNS,
+        *ALIGNMENT_COLUMNS,
+        *PAGE_COLUMNS,
+        *RANKING_COLUMNS,
+        *HELD_COLUMNS,
+    )
     names = dict.fromkeys(CLASSES, "a class of keys")
     names |= dict.fromkeys(HABITS, "a habit")
     names |= dict.fromkeys(_PLACES, "a column of tables")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from attnscan.results.columns import (
+    ALIGNMENT_COLUMNS,
     HEAD_COLUMNS,
     HELD_COLUMNS,
     MEAN_COLUMNS,
@@ -114,6 +115,7 @@ _LABEL_STAYS = Column(
     "label_stays", "share of bootstrap resamples in which the label is the same", "number"
 )
 _HEADS = (_MODEL, *_LAYER_AND_HEAD, _NAME, *_shared(HEAD_COLUMNS))
+_MEASURES = (*_shared(MEAN_COLUMNS), *_shared(ALIGNMENT_COLUMNS, is_optional=True))
 _TOKENS = (
     Column("query", "the index of the token, or word, that attends", "integer", is_key=True),
     Column("query_token", "its text", "text", is_key=True),
@@ -202,10 +204,10 @@ _ALL = (
     Table(
         "heads",
         "a head, over many pairs",
-        (*_HEADS, *_shared(MEAN_COLUMNS), *_shared(HELD_COLUMNS, is_optional=True)),
+        (*_HEADS, *_MEASURES, *_shared(HELD_COLUMNS, is_optional=True)),
         has_patterns=True,
     ),
-    Table("classify", "a head, on one input", (*_HEADS, *_shared(MEAN_COLUMNS)), has_patterns=True),
+    Table("classify", "a head, on one input", (*_HEADS, *_MEASURES), has_patterns=True),
     Table(
         "ranking",
         "a head, by one pattern",
@@ -384,7 +386,7 @@ _ALL = (
             Column(
                 "since", "the step from which the head keeps its last label, else its name", "step"
             ),
-            *_shared(MEAN_COLUMNS),
+            *_MEASURES,
         ),
         has_patterns=True,
     ),

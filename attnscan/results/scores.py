@@ -4,7 +4,7 @@ Numpy, no torch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
-from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS
+from attnscan.results.columns import (
+    ALIGNMENT_COLUMNS,
+    HEAD_COLUMNS,
+    MEAN_COLUMNS,
+    TableColumn,
+)
 from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import score_interval
 from attnscan.results.label_rules import RESTING, THRESHOLD, Scored
@@ -67,6 +72,21 @@ class ScoreTable:
         return score_interval(self.score, self.se, self.clusters, self.effective_pairs)
 
 
+@dataclass(frozen=True)
+class Proportion:
+    """A share of every head, with its error. Shape: each [layer, head]."""
+
+    value: FloatArray  # in [0, 1]; NaN where there is nothing to divide by
+    se: FloatArray  # standard error, clustered by pair; NaN below two pairs
+    clusters: IntArray  # as in `ScoreTable`
+    effective_pairs: FloatArray
+
+    @cached_property
+    def interval(self) -> tuple[FloatArray, FloatArray]:
+        """The 95 % interval, as that of a score."""
+        return score_interval(self.value, self.se, self.clusters, self.effective_pairs)
+
+
 def best_first(values: FloatArray) -> IntArray:
     """The places of values, row by row, without those that are NaN.
 
@@ -88,6 +108,10 @@ class Scores:
 
     Shape: each [layer, head]."""
     grid: Grid  # the model's heads
+    alignment: Mapping[str, Proportion] = field(default_factory=dict)
+    """Of cross attention, how well heads align words: `coverage` of the source.
+
+    Where gold links are known, also `precision`, `recall` and `aer`, the alignment error rate."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -355,6 +379,17 @@ class Labels:
         heads = tuple(self.grid[number] for number in numbers)
         return HeadKind(name, heads, measured.average)
 
+    @property
+    def is_one_input(self) -> bool:
+        """Whether they are of one input, and not of many pairs."""
+        return self.resampled == "words"
+
+    @property
+    def columns_behind(self) -> tuple[TableColumn, ...]:
+        """The columns of tables behind the patterns' scores: those of which there are values."""
+        alignment = [column for column in ALIGNMENT_COLUMNS if column.values(self) is not None]
+        return (*MEAN_COLUMNS, *alignment)
+
     def columns(self, patterns: Sequence[str]) -> dict[str, Any]:
         """The columns of the table with a row a head: its name, what it does, scores, means.
 
@@ -365,7 +400,7 @@ class Labels:
             columns[column.name] = column.values(self)
         for name in patterns:
             columns[name] = self.table.score[..., self.scores.place_of(name)]
-        for column in MEAN_COLUMNS:
+        for column in self.columns_behind:
             columns[column.name] = column.values(self)
         flat = {name: values.ravel() for name, values in columns.items()}
         return self.grid.columns(with_names=True) | flat

@@ -5,6 +5,7 @@ scanner.py        a model made ready: encode, run, score
 one_input.py      what every head does on one input, and which words help to predict which
 weights.py        saved weights of one input, scored without a model
 pair_scan.py      many pairs or trees through a model: a stream to batches; a scan that can stop
+word_links.py     the words that heads of cross attention link, over many pairs
 device_memory.py  batches that a device's memory does not hold: halved until they fit
 ray.py            the same by the workers of a Ray cluster
 state.py          what a scan has seen and summed, of a run or a shard; states in files

@@ -25,7 +25,8 @@ from attnscan.scoring.class_scorer import ClassScorer
 from attnscan.scoring.cross import LINKED_PATTERNS
 from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.pattern_scorer import PatternScorer
-from attnscan.scoring.units import Targets, show_units
+from attnscan.scoring.units import Targets, Units, show_units
+from attnscan.scoring.word_links import AlignmentScorer
 from attnscan.text import counted
 
 
@@ -214,6 +215,9 @@ class InputScorers:
     ) -> None:
         self._units = targets.units
         self._scorer = PatternScorer(targets)
+        self._alignment_scorer: AlignmentScorer | None = None
+        if targets.batch.is_query is not None:
+            self._alignment_scorer = AlignmentScorer(Units(targets.batch))
         self._class_scorers: dict[Special, ClassScorer | None] = dict.fromkeys(special)
         if in_full:
             for name in special:
@@ -223,11 +227,16 @@ class InputScorers:
         """Take one block, in which what heads carry stands in place of weights where it is read."""
         class_scorers = [scorer for scorer in self._class_scorers.values() if scorer is not None]
         show_units(self._units, [self._scorer, *class_scorers], block)
+        if self._alignment_scorer is not None:
+            self._alignment_scorer(block)
 
     def scores(self, options: ScanOptions, signature: Signature) -> Scores:
         """Every head's scores. Raises: CaptureError if the model's attention is not finite."""
         scored = [pattern.scored for pattern in options.patterns]
-        return scores_of(self._scorer.sums(), scored, options.kind, signature.layers)
+        sums = self._scorer.sums()
+        if self._alignment_scorer is not None:
+            sums |= self._alignment_scorer.sums()
+        return scores_of(sums, scored, options.kind, signature.layers)
 
     def labels(self, by: By, scores: Scores, options: ScanOptions) -> dict[AttentionView, Labels]:
         """What every head does, and how sure that is, with special tokens in, out, or both."""

@@ -38,7 +38,7 @@ from attnscan.scoring.labels import labels_of, scores_of
 from attnscan.scoring.relations import syntax_of
 
 _DIGESTS = 1 << 256
-_FORMAT = 23  # of state files
+_FORMAT = 24  # of state files
 Sums = Mapping[str, PairSums]
 """Sums over pairs by name: `scored`, of which scores are made; `grouped`, the same in blocks by
 group, of which labels are made; with `split`, `ranked`, which heads are ranked by; of sentences

@@ -6,6 +6,7 @@ units.py           a batch by its words: attention between these, targets, sums 
 layout.py          the targets of some inputs under one mask, laid out once for all heads
 pattern_scorer.py  a consumer of attention: one batch to sums by pattern
 class_scorer.py    a consumer of attention: one batch to sums by class of keys
+word_links.py      a consumer of cross attention: which words heads link, and how well
 pair_sums.py       each pair's sums from one run of a batch
 blocks.py          named sums by blocks of pairs, which add; ratios, errors and resamples of these
 labels.py          scores, habits, labels and shares of classes; in how many resamples labels stay

@@ -10,7 +10,7 @@ groups; of one input, its words. A resample's label follows the rules of the lab
 rests on special tokens, else follows a pattern, else has a habit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from attnscan.results.scores import (
     Habits,
     IntArray,
     Labels,
+    Proportion,
     Scores,
     ScoreTable,
     followed,
@@ -182,7 +183,52 @@ def scores_of(
         words_only=_table(sums, "words_only", clusters),
         means=means,
         grid=Grid(means["entropy"].shape, kind, layers),
+        alignment=_alignment(sums, clusters),
     )
+
+
+def _alignment(sums: SumsByName, clusters: SumsByName | None) -> dict[str, Proportion]:
+    """How well heads of cross attention align words, with errors by cluster; nothing of others.
+
+    The alignment error rate is 1 - 2·|right| / (|links| + |gold|): every gold link is a sure one.
+    Source: Och and Ney, Computational Linguistics 29 (2003); coverage is what Wu et al.,
+    arXiv 1609.08144 (2016), take the logarithm of, as a mean over the source.
+    """
+    measured = {}
+    if "covered" in sums:
+        measured["coverage"] = _proportion(sums, clusters, {"covered": 1}, {"source_units": 1})
+    if "gold_links" in sums:
+        both = {"links": 1, "gold_links": 1}
+        wrong = {**both, "right_links": -2}
+        right = {"right_links": 1}
+        measured["precision"] = _proportion(sums, clusters, right, {"links": 1})
+        measured["recall"] = _proportion(sums, clusters, right, {"gold_links": 1})
+        measured["aer"] = _proportion(sums, clusters, wrong, both)
+    return measured
+
+
+def _proportion(
+    sums: SumsByName,
+    clusters: SumsByName | None,
+    part: Mapping[str, int],
+    whole: Mapping[str, int],
+) -> Proportion:
+    """A part of a whole, which are sums by their names, each so many times."""
+    total = _added(sums, part)
+    n = _added(sums, whole)
+    cluster_total = total if clusters is None else _added(clusters, part)
+    cluster_n = n if clusters is None else _added(clusters, whole)
+    return Proportion(
+        value=ratio(total, n),
+        se=error(residuals(cluster_total, cluster_n)),
+        clusters=(cluster_n > 0).sum(0),
+        effective_pairs=effective(cluster_n),
+    )
+
+
+def _added(sums: SumsByName, names: Mapping[str, int]) -> FloatArray:
+    """Some sums together, each so many times. Shape: [unit, layer, head]."""
+    return np.asarray(sum(times * sums[name][..., 0] for name, times in names.items()))
 
 
 def _pattern_sums(

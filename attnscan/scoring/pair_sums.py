@@ -8,6 +8,7 @@ from attnscan.results.signature import AttentionView
 from attnscan.scoring.class_scorer import ClassScorer
 from attnscan.scoring.pattern_scorer import PatternScorer
 from attnscan.scoring.units import Targets, show_units
+from attnscan.scoring.word_links import AlignmentScorer
 
 
 def pair_sums(
@@ -16,13 +17,15 @@ def pair_sums(
     run: Callable[[Consumer], object],
     observers: Sequence[Consumer] = (),
 ) -> dict[str, FloatArray]:
-    """Each pair's sums for scores and, if `labelled` by a reading, for habits.
+    """Each pair's sums for scores and, if `labelled` by a reading, for habits and alignment.
 
     `observers` see the run, too.
     """
-    scorers: list[PatternScorer | ClassScorer] = [PatternScorer(targets)]
+    scorers: list[PatternScorer | ClassScorer | AlignmentScorer] = [PatternScorer(targets)]
     if labelled is not None:
         scorers.append(ClassScorer(targets.units, special=not labelled.words_only))
+        if targets.batch.is_query is not None:
+            scorers.append(AlignmentScorer(targets.units))
 
     def show(block: AttentionBlock) -> None:
         show_units(targets.units, scorers, block)

@@ -226,3 +226,52 @@ def scores_across(
                 for pattern in CROSS_PATTERNS:
                     found[pattern, layer, head].append(added(list(queries[pattern].values())))
     return {place: Score(measured) for place, measured in found.items()}
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """What a head makes of one pair: its links, and how much of the source is covered."""
+
+    links: Links
+    covered: float
+    source_tokens: int
+
+
+def alignments_across(
+    checkpoint: Path, pairs: Sequence[tuple[str, str]], query: str = "predicts"
+) -> dict[tuple[int, int], list[Aligned]]:
+    """The links and the coverage of every head on each pair, by eager attention on it alone."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    found = defaultdict[tuple[int, int], list[Aligned]](list)
+    for a, b in pairs:
+        source = side(tokenizer, a)
+        target = side(tokenizer, b)
+        if query == "reads":
+            target = Side(["", *target.texts[:-1]], [None, *target.words[:-1]])
+        for layer, heads in enumerate(eager(checkpoint, a, b).cross_attentions):
+            for head, matrix in enumerate(heads[0].tolist()):
+                found[layer, head].append(_align(matrix, source, target))
+    return found
+
+
+def _align(matrix: list[list[float]], source: Side, target: Side) -> Aligned:
+    """Each target word's link: to the source word with most weight, the first of equals."""
+    links = set()
+    for word in sorted({word for word in target.words if word is not None}):
+        pieces = [place for place in target.places if target.words[place] == word]
+        best, most = None, 0.0
+        for other in sorted({other for other in source.words if other is not None}):
+            keys = [key for key in source.places if source.words[key] == other]
+            weight = sum(matrix[query][key] for query in pieces for key in keys) / len(pieces)
+            if weight > most:
+                best, most = other, weight
+        if best is not None:
+            links.add((best, word))
+    received = [sum(matrix[query][key] for query in target.places) for key in source.places]
+    return Aligned(links, sum(min(1.0, weight) for weight in received), len(received))
+
+
+def alignment_error_rate(links: Links, gold: Links) -> float:
+    """Och and Ney (2003), where every gold link is sure, and so possible."""
+    sure, possible = gold, gold
+    return 1 - (len(links & sure) + len(links & possible)) / (len(links) + len(sure))

@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from attnscan.results.attention import PADDING, Attention
-from attnscan.results.columns import HEAD_COLUMNS, HELD_COLUMNS, MEAN_COLUMNS, PAGE_COLUMNS
+from attnscan.results.columns import (
+    ALIGNMENT_COLUMNS,
+    HEAD_COLUMNS,
+    HELD_COLUMNS,
+    MEAN_COLUMNS,
+    PAGE_COLUMNS,
+)
 from attnscan.results.files import render
 from attnscan.results.grid import Head
 from attnscan.results.habits import HABITS
@@ -127,13 +133,15 @@ def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
 def _facts_of_columns() -> dict[str, dict[str, Any]]:
     """How the page shows the columns of its table that are not patterns' scores."""
     columns = {}
-    for column in (*HEAD_COLUMNS, *MEAN_COLUMNS, *HELD_COLUMNS, *PAGE_COLUMNS):
+    every = (*HEAD_COLUMNS, *MEAN_COLUMNS, *ALIGNMENT_COLUMNS, *HELD_COLUMNS, *PAGE_COLUMNS)
+    for column in every:
         columns[column.name] = {
             "heading": column.heading or column.name,
             "isText": column.is_text,
             "decimals": column.decimals,
             "unit": column.unit,
             "isSaved": column not in PAGE_COLUMNS,
+            "isError": column.is_error,
         }
     return columns
 

@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS, TableColumn
+from attnscan.results.columns import HEAD_COLUMNS, TableColumn
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.heads import HeadScores, Profile
@@ -29,6 +29,7 @@ from attnscan.views.behaviour import (
     why_unscored,
 )
 from attnscan.views.palette import RESTS, letter, why_even_is_not, words
+from attnscan.views.terminal.alignment import alignment_view
 from attnscan.views.terminal.parts import (
     Column,
     color_of,
@@ -109,10 +110,10 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     room = width - max(line.cell_len for line in head_map) - 3
     if room < _LEAST_BESIDE:
         kinds = list(_kinds(labels, width, lines - len(head_map) - 1))
-        return Group(*above, *kinds, "", *head_map, *below)
+        return Group(*above, *kinds, "", *head_map, *below, *alignment_view(result, width))
     columns = Table.grid(padding=(0, 3, 0, 0))
     columns.add_row(Group(*_kinds(labels, room, lines)), Text("\n").join(head_map))
-    return Group(*above, columns, "", *below)
+    return Group(*above, columns, "", *below, *alignment_view(result, width))
 
 
 def _legend(result: HeadScores) -> Iterator[str]:
@@ -314,7 +315,8 @@ def all_heads_view(
     if listed:
         legend = [f"{column.title}: {column.about}" for column in _on_screen(HEAD_COLUMNS)]
         legend += [f"{letter(pattern)} {plain(pattern)}" for pattern in patterns]
-        legend += [f"{column.title}: {column.about}" for column in _on_screen(MEAN_COLUMNS)]
+        behind = _on_screen(result.labels.columns_behind)
+        legend += [f"{column.title}: {column.about}" for column in behind]
         if result.labels.unsure.any():
             legend.append("? not sure")
         if result.labels.rests.any():
@@ -337,10 +339,10 @@ def _heads_table(
         *_number_columns(HEAD_COLUMNS),
         Column("label", drop=3),
         *(Column(letter(pattern), ">.2f") for pattern in patterns),
-        *_number_columns(MEAN_COLUMNS),
+        *_number_columns(labels.columns_behind),
     ]
     before = [column.values(labels) for column in _on_screen(HEAD_COLUMNS)]
-    behind = [column.values(labels) for column in _on_screen(MEAN_COLUMNS)]
+    behind = [column.values(labels) for column in _on_screen(labels.columns_behind)]
     places = [result.scores.place_of(pattern) for pattern in patterns]
     rows: list[list[Any]] = []
     for head in heads:

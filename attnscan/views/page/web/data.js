@@ -68,10 +68,11 @@ export const ofCarried = (by) => by.startsWith("carried");
 export const holds = (what, head) => texts.has(`${what}-${head.name}`);
 export const hasNeurons = () => allHeads.some((head) => holds("neurons", head));
 
-/** Which columns are shown: not the ends of intervals, which stand in the CSV and on a head's card. */
+/** Which columns are shown: not errors and the ends of intervals, which stand in the CSV and on a head's card. */
 export function columnsShown() {
   const bounds = patterns.flatMap(({ id }) => [`${id}_low`, `${id}_high`]);
-  return ["head", ...Object.keys(column).slice(column.name + 1).filter((name) => !bounds.includes(name))];
+  const isShown = (name) => !bounds.includes(name) && !facts.columns[name]?.isError;
+  return ["head", ...Object.keys(column).slice(column.name + 1).filter(isShown)];
 }
 
 /**
