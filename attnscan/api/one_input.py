@@ -436,7 +436,8 @@ def _link_words(
     where several heads do not vote.
     """
     for name in (*_NOT_FOR_LINKS, *shown):
-        if shown.get(name, options.get(name)) not in (None, False):
+        value = shown.get(name, options.get(name))
+        if value is not None and value is not False:
             option = f"--{name.replace('_', '-')}"
             raise OptionError(f"{option} is not for links of words", "leave it out")
     call = library_call(
@@ -447,7 +448,7 @@ def _link_words(
     with call.open_model() as scanner:
         from attnscan.scan.word_links import read_word_links
 
-        chosen = scanner.grid().select(call.heads or heads)
+        chosen = scanner.grid().select(heads)
         if vote and len(chosen) == 1:
             raise OptionError(_VOTE_ALONE, "name some more, or leave it out")
         if len(chosen) > 1 and not vote:

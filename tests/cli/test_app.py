@@ -106,9 +106,11 @@ def test_a_shell_completes(line: str, expected: set[str]) -> None:
 OTHERWISE = {
     "--all",
     "--attention",
+    "--format",
     "--heads",
     "--held",
     "--output",
+    "--pairs",
     "--pattern",
     "--predictive",
     "--top",
