@@ -132,9 +132,14 @@ def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]
     """A matrix by words: to a word the sum over its pieces, from it their mean."""
     rows = []
     for query in pieces:
-        row = [sum(matrix[i][j] for i in query) for j in range(len(matrix[0]))]
-        rows.append([sum(row[j] for j in key) / len(query) for key in pieces])
+        rows_of_pieces = [matrix[i] for i in query]
+        row = list(map(sum, zip(*rows_of_pieces, strict=True)))
+        rows.append([_sum_at(row, key) / len(query) for key in pieces])
     return rows
+
+
+def _sum_at(row: Sequence[float], places: Sequence[int]) -> float:
+    return sum(row[j] for j in places)
 
 
 def _hidden_states(

@@ -200,8 +200,8 @@ def texts_in(frame: pd.DataFrame) -> list[tuple[str, ...]]:
         ["text"],
     ]
     names = next(names for names in known if set(names) <= set(frame.columns))
-    rows = frame[names].itertuples(index=False, name=None)
-    return [row for row in rows if not any(cell is None or cell != cell for cell in row)]
+    rows = frame[names].dropna().itertuples(index=False, name=None)
+    return list(rows)
 
 
 @pytest.mark.parametrize("kind", FILES)

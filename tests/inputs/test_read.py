@@ -169,19 +169,18 @@ BAD = {
         ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not valid JSON: Exceeds the limit"),
     ],
 }
-CASES = [
-    pytest.param(form, *case[1:], id=f"{form}, {case[0]}")
-    for form, cases in BAD.items()
-    for case in cases
-]
+CASES = []
+for _form, _cases in BAD.items():
+    for _name, *_case in _cases:
+        CASES.append(pytest.param(_form, *_case, id=f"{_form}, {_name}"))
 
 
 class TestBadRecords:
     @pytest.mark.parametrize(("form", "line", "why"), CASES)
     def test_named_or_left_out(self, make: Make, form: str, line: str | bytes, why: str) -> None:
         data = line.encode() if isinstance(line, str) else line
-        start, good, last = (text.encode() for text in LINES[form])
-        path = make(f"p.{form}", start + good + data + b"\n" + last)
+        start, good, last = LINES[form]
+        path = make(f"p.{form}", f"{start}{good}".encode() + data + f"\n{last}".encode())
         reading = read_pairs([path])
         assert next(reading).pair == AB
         with pytest.raises(PairsError) as caught:

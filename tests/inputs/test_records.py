@@ -48,7 +48,11 @@ class HuggingFace:
         return self
 
     def select_columns(self, names: Sequence[str]) -> HuggingFace:
-        return HuggingFace([{name: row[name] for name in names} for row in self._rows])
+        return HuggingFace([_cells(row, names) for row in self._rows])
+
+
+def _cells(row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: row[name] for name in names}
 
 
 def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
@@ -153,8 +157,9 @@ class TestColumns:
         rows = [
             {"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)
         ]
-        columns = {name: [row[name] for row in rows] for name in ("id", "translation")}
-        for pairs in (rows, iter(rows), columns, pd.DataFrame(rows), pa.Table.from_pylist(rows)):
+        frame = pd.DataFrame(rows)
+        columns = frame.to_dict("list")
+        for pairs in (rows, iter(rows), columns, frame, pa.Table.from_pylist(rows)):
             read = records(pairs, "translation.de", "translation.en", id="id.n")
             assert [(record.place.id, record.pair.texts) for record in read] == [
                 *zip("012", PAIRS, strict=True)
@@ -290,10 +295,8 @@ LEAVES: st.SearchStrategy[Any] = st.text(max_size=3) | st.sampled_from(
 def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     some = st.lists(inner, max_size=3)
     rows = st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
-    series, frames = (
-        values.map(partial(kind, dtype=object))
-        for values, kind in ((some, pd.Series), (rows, pd.DataFrame))
-    )
+    series = some.map(partial(pd.Series, dtype=object))
+    frames = rows.map(partial(pd.DataFrame, dtype=object))
     return some | some.map(iter) | st.dictionaries(KEYS, some, max_size=3) | rows | series | frames
 
 
@@ -334,7 +337,7 @@ class WithClasses(HuggingFace):
         self.features = {"label": SimpleNamespace(names=["no", "yes"]), "sentence1": None}
 
     def select_columns(self, names: Sequence[str]) -> WithClasses:
-        return WithClasses([{name: row[name] for name in names} for row in self._rows])
+        return WithClasses([_cells(row, names) for row in self._rows])
 
 
 def test_labels_of_a_data_set_of_hugging_face_have_names() -> None:

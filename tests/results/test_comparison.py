@@ -202,7 +202,7 @@ def test_a_table_of_similar_heads_names_the_nearest() -> None:
     assert frame.attrs["within"] == 0.1
 
 
-def test_a_table_of_some_heads_has_their_rows_in_the_order_of_their_names() -> None:
+def test_a_table_of_some_heads_has_the_order_of_their_names() -> None:
     frame = _apart(APART).to_frame(heads="0-3,0-1")
     assert frame["head"].tolist() == [3, 1]
     assert frame["nearest_1"].tolist() == ["0-1", "0-3"]

@@ -247,7 +247,7 @@ def test_a_row_without_room_above_chance_has_no_score_above_it() -> None:
     assert np.isnan(found.row(HEADS[0], "identical")["above_chance"])
 
 
-def test_a_head_is_explained_by_its_own_pattern_unless_one_is_asked_for() -> None:
+def test_a_head_is_explained_by_its_own_pattern_or_the_one_asked_for() -> None:
     assert explanations()["0-0"]["pattern"] == "next-word"
     assert explanations(pattern="delimiter")["0-0"]["pattern"] == "delimiter"
 
@@ -300,7 +300,7 @@ def test_without_queries_there_are_weights_and_no_neurons() -> None:
     assert frame.columns[-1] == "weight"
 
 
-def test_in_cross_attention_keys_are_the_sources_and_queries_the_targets() -> None:
+def test_keys_of_cross_attention_are_the_sources() -> None:
     frame = explanations(attention_of(source=3), query=3).to_frame()
     assert frame["key_token"].tolist() == ["a", "b", "c"] * 2
     assert set(frame["query"]) == {0}

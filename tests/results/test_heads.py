@@ -421,7 +421,7 @@ def test_the_top_weights_of_each_head_are_strongest_first() -> None:
         weights_of(attention, "1-0").to_frame(top=0)
 
 
-def test_weights_of_cross_attention_count_the_targets_tokens_by_themselves() -> None:
+def test_cross_attention_counts_the_targets_tokens_by_themselves() -> None:
     attention = attention_of(source=2, kind=AttentionKind.CROSS)
     result = kept(attention, links=((3, 1),))
     frame = result.weights(Selection("c0-1"), average=False).to_frame()

@@ -46,7 +46,7 @@ def test_a_head_has_its_label_since_it_keeps_it() -> None:
     assert TRACE.since.tolist() == [[0, 1, 2, -1, -1]]
 
 
-def test_heads_are_listed_by_the_checkpoint_since_which_they_keep_a_label() -> None:
+def test_heads_are_listed_by_since_when_they_keep_a_label() -> None:
     assert [TRACE.heads_since(place) for place in range(3)] == [
         [Head(0, 0)],
         [Head(0, 1)],

@@ -110,7 +110,7 @@ def test_models_of_many_heads_keep_fewer_blocks() -> None:
         assert PairSums.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
 
 
-def test_blocks_are_put_together_as_if_fewer_had_been_kept_from_the_start() -> None:
+def test_blocks_that_are_limited_are_those_of_fewer_from_the_start() -> None:
     whole = _of(list(range(COUNT)), 512)
     assert_array_equal(whole.limited(16).keys, _of(list(range(COUNT)), 16).keys)
 

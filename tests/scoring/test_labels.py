@@ -188,7 +188,7 @@ def test_own_patterns_have_their_scores_beside_the_classes() -> None:
     assert_allclose(shares.chance[..., own], table.chance[..., [1, 3]])
 
 
-def test_of_thousands_of_heads_the_stability_of_labels_is_not_measured(
+def test_stability_is_not_measured_of_thousands_of_heads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_HEADS", 5)

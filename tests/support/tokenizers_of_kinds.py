@@ -149,7 +149,7 @@ def characters() -> PreTrainedTokenizerFast:
 def words_at_spaces() -> PreTrainedTokenizerFast:
     """A token for each word between spaces, case and punctuation kept; one was added later."""
     special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
-    words = sorted({word for text in CORPUS for word in text.split()})
+    words = sorted(set(" ".join(CORPUS).split()))
     vocabulary = {token: number for number, token in enumerate([*special, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

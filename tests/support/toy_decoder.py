@@ -41,9 +41,11 @@ def save_induction_gpt2(directory: Path) -> Path:
         for name, parameter in model.named_parameters():
             parameter.fill_(float(name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight"))))
         model.transformer.wte.weight[:, WORD] = _codes(len(tokenizer), draw)
-        position = model.transformer.wpe.weight[:, POSITION] = _codes(POSITIONS, draw)
+        position = _codes(POSITIONS, draw)
+        model.transformer.wpe.weight[:, POSITION] = position
         to_before = torch.linalg.pinv(position) @ position.roll(1, 0)
-        first, second = (layer.attn for layer in model.transformer.h)
+        first = model.transformer.h[0].attn
+        second = model.transformer.h[1].attn
         _install(first, POSITION, to_before, POSITION)
         first.c_attn.weight[WORD, 2 * 3 * SIZE : 2 * 3 * SIZE + SIZE] = torch.eye(SIZE)
         first.c_proj.weight[:SIZE, BEFORE] = torch.eye(SIZE)
