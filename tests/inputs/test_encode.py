@@ -581,3 +581,9 @@ def test_frequent_words_have_the_lowest_ids_unless_alphabetical() -> None:
     texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
     assert WholeWords.from_tokens(texts).frequent == set(range(30, 130))
     assert WholeWords.from_tokens(dict(enumerate(sorted(names)))).frequent == frozenset()
+
+
+def test_words_that_differ_in_case_are_in_alphabetical_order_too() -> None:
+    words = ["cat", "dog", "fish", "hen", "mouse", "newt"]
+    names = itertools.chain.from_iterable((word.title(), word) for word in words)
+    assert WholeWords.from_tokens(dict(enumerate(names))).frequent == frozenset()

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.frozen_classes import classes_that_can_change
 from support.handwritten_inputs import input_of
 from support.pair_files import Make, refusal, skipping
 
+from attnscan import inputs
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.annotations import (
     Alignments,
@@ -84,6 +86,11 @@ def test_what_is_no_sentence_pair_or_alignment(build: Callable[[], object], why:
     with pytest.raises(InputError, match=why) as refused:
         build()
     assert refused.value.remedy
+
+
+def test_no_caller_changes_what_another_reads() -> None:
+    """But what is known of a file, which grows while it is read."""
+    assert classes_that_can_change(inputs) == ["FileReport"]
 
 
 def test_arrays_of_numpy_are_plain_values() -> None:

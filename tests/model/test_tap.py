@@ -22,9 +22,11 @@ from support.families import (
     tiny_model,
     tiny_translations,
 )
+from support.frozen_classes import classes_that_can_change
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
+import attnscan.model
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, visible_keys
@@ -117,6 +119,10 @@ def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
     collected, _ = _captured(model, inputs)
     for layer, weights in enumerate(eager_attention(model, inputs)):
         assert torch.equal(collected.layer(layer), weights)
+
+
+def test_only_what_follows_a_run_can_change() -> None:
+    assert classes_that_can_change(attnscan.model) == ["_Run", "_Product"]
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
