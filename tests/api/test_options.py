@@ -78,7 +78,7 @@ def test_head_asks_for_no_predictive_words_by_itself() -> None:
     assert _parameters("heads")["predictive"].default == "auto"
 
 
-@pytest.mark.parametrize("function", ["show", "predictive", "serve"])
+@pytest.mark.parametrize("function", ["predictive", "serve"])
 def test_functions_of_one_input_read_no_files(function: str) -> None:
     assert not set(READING_NAMES) & _parameters(function).keys()
 
