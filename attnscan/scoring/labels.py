@@ -391,6 +391,15 @@ class _LabelRules(NamedTuple):
         resting_place = resting_on(table, self.scores.patterns)
         return np.where(resting_place >= 0, resting_place, code)
 
+    def same_label(self, codes: IntArray, others: IntArray, habits: Sequence[str]) -> BoolArray:
+        """Whether two codes are one label: a pattern and a habit may have the same name.
+
+        Shape: those of the codes.
+        """
+        names = [*self.scores.patterns, *habits]
+        number = np.array([*(names.index(name) for name in names), -1])
+        return np.asarray(number[codes] == number[others])
+
 
 def _count_resamples(
     rules: _LabelRules,
@@ -414,7 +423,7 @@ def _count_resamples(
         held += np.take_along_axis(qualify, place, -1)[..., 0].sum(0)
         resampled_table = _resampled_table(table, pattern_sums, times)
         resampled_code = rules.codes(resampled_table, best_habit(shares, qualify))
-        unchanged += (resampled_code == code).sum(0)
+        unchanged += rules.same_label(resampled_code, code, habit_sums.names).sum(0)
     return held, unchanged
 
 

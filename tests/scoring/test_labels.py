@@ -302,6 +302,24 @@ def test_a_habit_that_wins_by_luck_has_a_question_mark() -> None:
     assert 0 < labels.label_stability[0, 0] < 0.95
 
 
+def test_pattern_and_habit_of_one_name_are_one_label() -> None:
+    """A head has the habit `next-word`, and follows the pattern in some resamples."""
+    sums = _planned({(0, 0): {"next": 0.6}}, 30)
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0, 0.5, 30)
+    ones = np.ones(30)
+    for name, values in {"weight": weight, "whole": weight, "n": ones, "pairs": ones}.items():
+        of_head = np.zeros((30, *GRID, 1))
+        of_head[:, 0, 0, 0] = values
+        sums |= {f"{key_set}.{name}": of_head for key_set in KEY_SETS}
+    # A control: there are resamples on both sides of the threshold
+    follows = rng.choice(weight, (200, 30)).mean(1) > THRESHOLD
+    assert 0.2 < follows.mean() < 0.8
+    labels = _habits(sums)
+    assert labels.label_stability is not None
+    assert (labels.label[0, 0], labels.label_stability[0, 0]) == ("next-word", 1)
+
+
 def test_heads_that_are_all_alike_have_no_habit() -> None:
     """However far they are from even attention."""
     labels = _habits(_planned({head: {"next": 0.8} for head in np.ndindex(GRID)}))
