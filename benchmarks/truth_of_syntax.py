@@ -6,7 +6,6 @@ it.
 """
 
 import itertools
-import json
 import math
 import os
 import tempfile
@@ -43,7 +42,9 @@ TAGS = (
     "VERB",
     "X",
 )
-RULES = list(itertools.product((*range(1, 11), *TAGS), (-1, 1)))
+SAME_WORD = "same word"
+SAME_PLACE = "same place"
+RULES = [*itertools.product((*range(1, 11), *TAGS, SAME_WORD), (-1, 1)), (SAME_PLACE, 0)]
 Key = tuple[str, str]
 
 
@@ -77,12 +78,14 @@ class Tree:
             i = last
 
     @property
+    def words(self) -> list[str]:
+        """Of each word its characters."""
+        return [self.text[first:last] for first, last in self.spans]
+
+    @property
     def half(self) -> int:
-        """As attnscan draws it: by the last bit of a hash of text, words and tags."""
-        document = [self.document] * len(self.upos)
-        tags = {"upos": self.upos, "deprel": self.relation, "head": self.head, "document": document}
-        annotation = "\0" + json.dumps([self.spans, tags], sort_keys=True)
-        return int(hash_of("0", self.text, annotation)[-1], 16) & 1
+        """As attnscan draws it: by the last bit of a hash of the text."""
+        return int(hash_of("0", self.text)[-1], 16) & 1
 
     def items(self) -> Iterator[tuple[Key, int, list[int]]]:
         """Row, query, targets."""
@@ -154,12 +157,18 @@ def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-de
     return merged(even, pieces), words
 
 
-def pointed(upos: Sequence[str], query: int, what: int | str, sign: int) -> int | None:
-    """The word to which a rule points."""
+def pointed(
+    words: Sequence[str], upos: Sequence[str], query: int, what: int | str, sign: int
+) -> int | None:
+    """The word to which a rule points; a sentence by itself has no other one."""
     if isinstance(what, int):
         return query + sign * what
-    words = range(query + 1, len(upos)) if sign > 0 else range(query - 1, -1, -1)
-    return next((word for word in words if upos[word] == what), None)
+    if what == SAME_PLACE:
+        return None
+    known = [word.casefold() for word in words] if what == SAME_WORD else upos
+    wanted = known[query] if what == SAME_WORD else what
+    numbers = range(query + 1, len(upos)) if sign > 0 else range(query - 1, -1, -1)
+    return next((number for number in numbers if known[number] == wanted), None)
 
 
 def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
@@ -168,7 +177,9 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
     for tree in read:
         for row, query, targets in tree.items():
             for number, rule in enumerate(RULES):
-                counts[1 - tree.half, row][number] += pointed(tree.upos, query, *rule) in targets
+                counts[1 - tree.half, row][number] += (
+                    pointed(tree.words, tree.upos, query, *rule) in targets
+                )
     rows = {row for _, row in counts}
     numbers = range(len(RULES))
     best = {}
@@ -192,7 +203,9 @@ def _of_head(known, rules):  # type: ignore[no-untyped-def]
                 "accuracy": float(seen in targets),
             }
             item |= {
-                "rule_accuracy": float(pointed(tree.upos, q, *rules[tree.half, row]) in targets),
+                "rule_accuracy": float(
+                    pointed(tree.words, tree.upos, q, *rules[tree.half, row]) in targets
+                ),
                 "weight": weight,
             }
             item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}

@@ -83,9 +83,9 @@ class LibraryCall:
         options = replace(self.options, model=model_name(model))
         return replace(self, request=ModelRequest(model, tokenizer, options))
 
-    def with_trees(self, *, subtypes: bool) -> LibraryCall:
-        """The call with options for sentences with trees."""
-        options = self.options.with_trees(subtypes=subtypes)
+    def with_relations(self, *, subtypes: bool) -> LibraryCall:
+        """The call with options for inputs with links."""
+        options = self.options.with_relations(subtypes=subtypes)
         return replace(self, request=replace(self.request, options=options))
 
     @contextmanager

@@ -66,6 +66,11 @@ STATE = Option("Save progress here, and resume from it.", metavar="FILE")
 TREEBANK = Option(
     "Read sentences with trees, in CoNLL-U. May repeat.", metavar="FILE.conllu", repeats=True
 )
+LINKS = Option(
+    "Read sentences with links of your own, as JSON lines. May repeat.",
+    metavar="FILE.jsonl",
+    repeats=True,
+)
 TOKEN = Option("One query token: its text, its index, or store#2 for the second one.", metavar="T")
 WINDOW = Option("Only tokens I to J.", metavar="I-J")
 

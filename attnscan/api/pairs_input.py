@@ -13,7 +13,9 @@ from attnscan.errors import InputError, OptionError, PairsError
 from attnscan.inputs import read as files
 from attnscan.inputs.annotations import Alignments, is_links
 from attnscan.inputs.files import STDIN, format_of, scheme_of
-from attnscan.inputs.records import FileReading, OnBad, objects_in
+from attnscan.inputs.links import read_links
+from attnscan.inputs.records import FileReading, OnBad, good_records, objects_in
+from attnscan.inputs.report import FileReport
 from attnscan.inputs.sentence import Pair, Record, Text
 from attnscan.scan.options import OnProgress, note, warn
 from attnscan.text import plain
@@ -120,6 +122,8 @@ class PairsInput:
 Pairs = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
 `inputs/records.py` says; None for the pairs that attnscan ships."""
+LinkRecords = str | os.PathLike[str] | Iterable[Any] | PairsInput | None
+"""A file of links between words or several, or records as `inputs/links.py` says."""
 
 
 def read_alignments(links: Links) -> Alignments:
@@ -250,6 +254,56 @@ def _pairs_of_objects(
         has_ids=file_reading.id is not None,
         is_stream=isinstance(objects.items, Iterator),
     )
+
+
+def links_input(
+    links: LinkRecords,
+    *,
+    skip_bad: bool = False,
+    on_bad: OnBad | None = None,
+    with_treebanks: bool = False,
+) -> PairsInput:
+    """Sentences or pairs with links between their words, of files or of records.
+
+    With `with_treebanks`, files may also be treebanks. Raises: OptionError, PairsError.
+    """
+    if isinstance(links, PairsInput):
+        return links
+    paths = _paths_in(links)
+    read = _links_of_records(links) if paths is None else _links_of_files(paths, with_treebanks)
+    return replace(read, skip_bad=skip_bad or on_bad is not None, on_bad=on_bad)
+
+
+def _links_of_files(paths: Sequence[str], with_treebanks: bool) -> PairsInput:
+    warn_once = cache(warn)  # however often they are read
+    return PairsInput(
+        lambda skip: files.read_linked(paths, skip, warn_once, with_treebanks=with_treebanks),
+        is_stream=STDIN in paths or any(map(_is_pipe, paths)),
+    )
+
+
+def _links_of_records(links: Any) -> PairsInput:
+    """Links of records that a program has. Raises: OptionError."""
+    if isinstance(links, Mapping) or not isinstance(links, Iterable):
+        raise OptionError(
+            f"links is of the class {type(links).__name__}",
+            'give a file, or a list of records such as {"text": ..., "links": [["coref", 5, 1]]}',
+        )
+    warn_once = cache(warn)
+
+    def begin(skip: OnBad | None) -> Iterator[Record]:
+        placed = ((f"record {number}", record) for number, record in enumerate(links, 1))
+        return good_records(read_links(placed, FileReport("links", warn_once)), skip)
+
+    return PairsInput(begin, is_stream=isinstance(links, Iterator))
+
+
+def holds_links(given: Any) -> bool:
+    """Whether files may hold links, by their suffixes, or objects are records with links."""
+    paths = _paths_in(given)
+    if paths is not None:
+        return any(format_of(path) in ("", ".jsonl", ".ndjson") for path in paths)
+    return isinstance(given, list | tuple) and any(isinstance(item, Mapping) for item in given)
 
 
 def _is_pipe(path: str) -> bool:

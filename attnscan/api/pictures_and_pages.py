@@ -11,6 +11,7 @@ from attnscan.api.one_input import classify
 from attnscan.api.open_model import call_input, held_input, library_call
 from attnscan.api.option_groups import (
     HELD,
+    LINKS,
     PAIRS,
     SENTENCE_A,
     SENTENCE_B,
@@ -23,9 +24,9 @@ from attnscan.api.option_groups import (
     Weights,
 )
 from attnscan.api.options import file_to_write, parse_window
-from attnscan.api.pairs_input import Pairs, list_texts
+from attnscan.api.pairs_input import LinkRecords, Pairs, list_texts
 from attnscan.api.signatures import library_function, options_of
-from attnscan.api.studies import read_trees
+from attnscan.api.studies import read_linked
 from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Sentence, Text
@@ -78,6 +79,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
     pairs: Annotated[Pairs, PAIRS] = None,
     weights: Annotated[Weights | None, WEIGHTS] = None,
     treebank: Annotated[Pairs, TREEBANK] = None,
+    links: Annotated[LinkRecords, LINKS] = None,
     held: Annotated[Pairs, HELD] = None,
     heads: Annotated[
         Heads | None,
@@ -101,7 +103,9 @@ def report(  # noqa: PLR0913  # a user of the library names them
     ] = None,
     sentences: Annotated[
         str | None,
-        Option("Sentences of the treebank: 3,17 or 1-8. [default: 1-8]", metavar="NUMBERS"),
+        Option(
+            "Sentences of the treebank, or links: 3,17 or 1-8. [default: 1-8]", metavar="NUMBERS"
+        ),
     ] = None,
     window: Annotated[Sequence[int] | str | None, WINDOW] = None,
     output: File | None = None,
@@ -111,11 +115,11 @@ def report(  # noqa: PLR0913  # a user of the library names them
 
     `.html` is the file's text, `.notes` say what there was no room for. It is of one input, of
     saved `weights`, of many pairs, of a result of `classify` or `heads`, or of some `sentences`
-    ("3,17" or "1-8", by default eight) of a `treebank`, with trees. `held` is a second corpus of
-    pairs, and the page says whether heads do the same there. `heads` are those whose weights it
-    carries, by default as many as fit into `size` megabytes (2, or any number if heads are
-    named); with `neurons`, their queries and keys, too. Of a long input it shows the tokens of the
-    `window`, first and last. The page is written to `output`.
+    ("3,17" or "1-8", by default eight) of a `treebank`, with trees, or of `links`. `held` is a
+    second corpus of pairs, and the page says whether heads do the same there. `heads` are those
+    whose weights it carries, by default as many as fit into `size` megabytes (2, or any number if
+    heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the
+    tokens of the `window`, first and last. The page is written to `output`.
 
     Raises: as `heads`; OptionError if a result's attention was not kept, or a ranking has no
     labels.
@@ -133,43 +137,48 @@ def report(  # noqa: PLR0913  # a user of the library names them
         raise OptionError(
             "--heads is of one kind of attention", "name encoder, decoder or cross as --attention"
         )
-    _check_treebank(subject, treebank, sentences)
+    has_links = treebank is not None or links is not None
+    _check_links(subject, sentences, has_links=has_links)
     for_one_input = window is not None or not neurons or attention not in (None, "encoder")
-    for_heads = heads is not None and treebank is None
+    for_heads = heads is not None and not has_links
     if subject.is_pairs and (for_one_input or for_heads):
         raise OptionError(
             "--heads, --window, --no-neurons and --attention are for one input's page",
             "leave them out",
         )
-    if held is not None and (not subject.is_pairs or treebank is not None):
+    if held is not None and (not subject.is_pairs or has_links):
         raise OptionError("--held is beside many pairs", "give --pairs, or leave it out")
     keep = Selection(window=parse_window(window), is_drawn=True, every_reading=True)
-    trees = None
-    if treebank is not None:
-        trees = read_trees(treebank, sentences, options)
-        results = [trees.sentences[0].result]
+    linked = None
+    if has_links:
+        linked = read_linked(treebank, links, sentences, options)
+        results = [linked.inputs[0].result]
     else:
         results = _results("report", subject, heads, options, keep, held=held)
     if not isinstance(results[0], HeadScores):
         raise OptionError(
             f"there is no page of a {type(a).__name__}", "give what classify or heads returns"
         )
-    from attnscan.views.page.page import PageOptions, page, trees_page
+    from attnscan.views.page.page import PageOptions, links_page, page
 
     progress_of(options.get("progress"))("writing the page", None, None)
     look = PageOptions(heads, neurons, None if size is None else size * 1e6)
-    written = page(results, look) if trees is None else trees_page(trees, look)
+    written = page(results, look) if linked is None else links_page(linked, look)
     if path is not None:
         write_file(path, written.html.encode())
     return written
 
 
-def _check_treebank(subject: _Subject, treebank: Pairs, sentences: str | None) -> None:
-    """Raises: OptionError if sentences are chosen of no treebank, or something else is given."""
-    if treebank is None and sentences is not None:
-        raise OptionError("--sentences is for --treebank", "name a treebank, or leave it out")
-    if treebank is not None and not (subject.is_pairs and subject.pairs is None):
-        raise OptionError("several things were given to look at", "give --treebank alone")
+def _check_links(subject: _Subject, sentences: str | None, *, has_links: bool) -> None:
+    """Raises: OptionError if sentences are chosen of nothing with links, or more is given."""
+    if not has_links and sentences is not None:
+        raise OptionError(
+            "--sentences is for --treebank and --links", "name one of them, or leave it out"
+        )
+    if has_links and not (subject.is_pairs and subject.pairs is None):
+        raise OptionError(
+            "several things were given to look at", "give --treebank or --links alone"
+        )
 
 
 @library_function()

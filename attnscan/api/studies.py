@@ -6,8 +6,8 @@ here, too: the patterns, the models that can run now, and what a checkpoint is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -24,6 +24,7 @@ from attnscan.api.option_groups import (
     DEVICE,
     HEADS,
     HELD,
+    LINKS,
     PAIRS,
     PATTERN,
     READING_NAMES,
@@ -43,7 +44,16 @@ from attnscan.api.option_groups import (
     SyntaxOptions,
 )
 from attnscan.api.options import scan_options
-from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, list_texts, pairs_input
+from attnscan.api.pairs_input import (
+    LinkRecords,
+    Pairs,
+    PairsInput,
+    check_no_reading,
+    holds_links,
+    links_input,
+    list_texts,
+    pairs_input,
+)
 from attnscan.api.signatures import library_function, options_of
 from attnscan.errors import OptionError, SelectionError, check_known
 from attnscan.inputs.option import Option
@@ -73,7 +83,7 @@ if TYPE_CHECKING:
     from attnscan.results.comparison import Comparison, Similarity
     from attnscan.results.explanation import Explanations
     from attnscan.results.heads import HeadScores
-    from attnscan.results.syntax import ReadTree, Syntax, TreesRead
+    from attnscan.results.syntax import InputsRead, ReadInput, Syntax
     from attnscan.scan.scanner import Scanner
     from attnscan.studies.card import HeadWatcher
 
@@ -163,7 +173,7 @@ def _explain_input(call: LibraryCall, pattern: str | None, token: str | int | No
 
 
 @library_function(predictive="off")
-def head(
+def head(  # noqa: PLR0913  # a user of the library names them
     heads: Annotated[Heads, HEADS],
     a: Annotated[Text | None, SENTENCE_A] = None,
     b: Annotated[Text | None, SENTENCE_B] = None,
@@ -173,6 +183,7 @@ def head(
         bool, Option("Also switch each head off, and measure what the model loses.")
     ] = False,
     treebank: Annotated[Pairs, TREEBANK] = None,
+    links: Annotated[LinkRecords, LINKS] = None,
     held: Annotated[Pairs, HELD] = None,
     **options: Unpack[HeadOptions],
 ) -> Cards:
@@ -180,9 +191,9 @@ def head(
     head.
 
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what
-    the model loses is measured over the pairs. With a `treebank`, as `syntax` takes it, each is
-    held against its trees: `["3-4"].syntax`. `held` is a second corpus of pairs, and the card says
-    whether the head does the same there.
+    the model loses is measured over the pairs. With a `treebank`, or `links`, as `syntax` takes
+    them, each is held against these: `["3-4"].syntax`. `held` is a second corpus of pairs, and the
+    card says whether the head does the same there.
 
     Raises: as `heads` and `syntax`; SelectionError for heads that do not exist.
     """
@@ -193,12 +204,15 @@ def head(
         raise OptionError(
             "--ablate needs more than one input", "name --pairs, or leave out the sentences"
         )
-    if treebank is not None and call.options.attention != "encoder":
-        raise OptionError(
-            f"--treebank is of an encoder's attention, and {call.heads} is of another",
-            "leave it out",
-        )
-    trees = None if treebank is None else _trees(treebank, options)
+    linked = None
+    if treebank is not None or links is not None:
+        if call.options.attention != "encoder":
+            option = "--treebank" if links is None else "--links"
+            raise OptionError(
+                f"{option} is of an encoder's attention, and {call.heads} is of another",
+                "leave it out",
+            )
+        linked = _linked_inputs(treebank, links, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
         from attnscan.results.card import Cards
@@ -211,7 +225,7 @@ def head(
         head_cards = cards(scanner, ranking, watcher)
         if ablate:
             head_cards = tuple(_with_ablation(scanner, call, card) for card in head_cards)
-        syntax = None if trees is None else _against_trees(scanner, *trees)
+        syntax = None if linked is None else _against_links(scanner, linked)
     return Cards(tuple(replace(card, syntax=syntax) for card in head_cards))
 
 
@@ -446,13 +460,14 @@ def _without_predictive(call: LibraryCall) -> LibraryCall:
 
 @library_function(on_long="error")
 def syntax(
-    treebank: Annotated[Pairs, TREEBANK],
+    treebank: Annotated[Pairs, TREEBANK] = None,
     *,
+    links: Annotated[LinkRecords, LINKS] = None,
     held: Annotated[
         Pairs,
         Option(
-            "A second treebank, in which gains are tested again.",
-            metavar="FILE.conllu",
+            "A second treebank, or second links, in which gains are tested again.",
+            metavar="FILE",
             repeats=True,
         ),
     ] = None,
@@ -463,113 +478,174 @@ def syntax(
     state: Annotated[File | None, STATE] = None,
     **options: Unpack[SyntaxOptions],
 ) -> Syntax:
-    """Which heads follow which relations of a treebank, beside rules of distance.
+    """Which heads follow which relations of a treebank, or of other links, beside fixed rules.
 
     `to_frame()` has all numbers. A treebank is a file in CoNLL-U, or several; or `Sentence`s with
-    words and the tags `upos`, `head` and `deprel`. `held` is a second one, in which gains are
-    tested again. With `subtypes`, relations such as `nsubj:pass` have rows of their own. A
-    `relation` is one that will be looked up, and has to be there. `state` keeps the sums of
-    `treebank`.
+    words and the tags `upos`, `head` and `deprel`. `links` between any words are, in its place, a
+    file of JSON lines, or several; or records such as `{"text": ..., "links": [["coref", 5, 1]]}`.
+    `held` is a second one, of either kind, in which gains are tested again. With `subtypes`,
+    relations such as `nsubj:pass` have rows of their own. A `relation` is one that will be looked
+    up, and has to be there. `state` keeps the sums of `treebank` or `links`.
 
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell
     where tokens stand.
     """
-    if treebank is None:
-        raise OptionError("there is no treebank", "name a .conllu file")
+    if treebank is None and links is None:
+        raise OptionError(
+            "there is no treebank, and there are no links",
+            "name a .conllu file with --treebank, or a .jsonl file with --links",
+        )
     call = library_call("syntax", options, call_input({}), predictive="off")
-    call = call.with_trees(subtypes=subtypes)
+    call = call.with_relations(subtypes=subtypes)
     path = state_file(state)
-    trees = _trees(treebank, options, relation, subtypes=subtypes)
-    held_trees = None if held is None else _trees(held, options, subtypes=subtypes)
+    linked = _linked_inputs(treebank, links, options, relation, subtypes=subtypes)
+    held_linked = None
+    if held is not None:
+        held_linked = _held_inputs(held, options, subtypes=subtypes)
     with call.open_model() as scanner:
-        result = _against_trees(scanner, *trees, path)
-        if held_trees is None:
+        result = _against_links(scanner, linked, path)
+        if held_linked is None:
             return result
-        return replace(result, held=_against_trees(scanner, *held_trees))
+        return replace(result, held=_against_links(scanner, held_linked))
 
 
-def _trees(
+@dataclass(frozen=True)
+class _LinkedInputs:
+    """A treebank, or links, that was read once and found to be valid."""
+
+    pairs: PairsInput
+    count: int
+    is_treebank: bool
+
+
+def _linked_inputs(
     treebank: Pairs,
+    links: LinkRecords,
     options: Mapping[str, Any],
     relation: str | None = None,
     *,
     subtypes: bool = False,
-) -> tuple[PairsInput, int]:
-    """Read a treebank before a model is loaded in vain; return it and its number of sentences.
+) -> _LinkedInputs:
+    """Read a treebank, or links, before a model is loaded in vain.
 
     Raises: as `syntax`.
     """
-    from attnscan.results.syntax import check_relation
-    from attnscan.scan.pair_scan import check_trees
+    if treebank is not None and links is not None:
+        raise OptionError("--treebank and --links were both given", "give one of them")
+    if links is None:
+        return _check_inputs(_treebank_input(treebank, options), relation, options, subtypes)
+    pairs = links_input(
+        links, skip_bad=options.get("skip_bad", False), on_bad=options.get("on_bad")
+    )
+    return _check_inputs(pairs, relation, options, subtypes, is_treebank=False)
 
+
+def _held_inputs(held: Pairs, options: Mapping[str, Any], *, subtypes: bool) -> _LinkedInputs:
+    """Read a second treebank, or second links, whichever it is. Raises: as `syntax`."""
+    if isinstance(held, Iterator):
+        held = list(held)
+    if not holds_links(held):
+        return _check_inputs(_treebank_input(held, options), None, options, subtypes)
+    pairs = links_input(
+        held,
+        skip_bad=options.get("skip_bad", False),
+        on_bad=options.get("on_bad"),
+        with_treebanks=True,
+    )
+    return _check_inputs(pairs, None, options, subtypes, is_treebank=False)
+
+
+def _treebank_input(treebank: Pairs, options: Mapping[str, Any]) -> PairsInput:
     skipping = {"skip_bad": options.get("skip_bad", False)}
-    pairs = pairs_input(treebank, skipping, on_bad=options.get("on_bad")).ready(3)
+    return pairs_input(treebank, skipping, on_bad=options.get("on_bad"))
+
+
+def _check_inputs(
+    pairs: PairsInput,
+    relation: str | None,
+    options: Mapping[str, Any],
+    subtypes: bool,
+    *,
+    is_treebank: bool = True,
+) -> _LinkedInputs:
+    """Read inputs with links once. Raises: as `syntax`."""
+    from attnscan.results.syntax import check_relation
+    from attnscan.scan.pair_scan import check_links
+
+    pairs.ready(3)
     progress = progress_of(options.get("progress"))
-    count, relations = check_trees(pairs.read(), progress, subtypes=subtypes)
+    count, relations = check_links(pairs.read(), progress, subtypes=subtypes, are_trees=is_treebank)
     if relation is not None:
-        check_relation(relation, relations)
-    return pairs, count
+        check_relation(relation, relations, is_treebank=is_treebank)
+    return _LinkedInputs(pairs, count, is_treebank)
 
 
-def _against_trees(
-    scanner: Scanner, pairs: PairsInput, count: int, state: Path | None = None
-) -> Syntax:
-    """Compare every head with one treebank. Raises: as `syntax`."""
+def _against_links(scanner: Scanner, linked: _LinkedInputs, state: Path | None = None) -> Syntax:
+    """Compare every head with one treebank, or with links. Raises: as `syntax`."""
     from attnscan.results.syntax import FEW_SENTENCES
 
     if scanner.options.relations is None:
-        scanner = scanner.with_options(**vars(scanner.options.with_trees())).exact()
-    reached = run_scan(scanner, pairs, state, doing="comparing heads with trees", total=count)
+        scanner = scanner.with_options(**vars(scanner.options.with_relations())).exact()
+    doing = "comparing heads with trees" if linked.is_treebank else "comparing heads with links"
+    reached = run_scan(scanner, linked.pairs, state, doing=doing, total=linked.count)
     result = reached.syntax()
-    note_inputs([result.signature], bad=pairs.bad, dtype=scanner.options.dtype)
+    note_inputs([result.signature], bad=linked.pairs.bad, dtype=scanner.options.dtype)
     if result.sentences < FEW_SENTENCES:
-        subject = counted(result.sentences, "sentence is", "sentences are")
-        warn(f"{subject} few: below {FEW_SENTENCES}, results may not hold in other texts")
+        few = f"{result.count_inputs()} {'is' if result.sentences == 1 else 'are'} few"
+        warn(f"{few}: below {FEW_SENTENCES}, results may not hold in other texts")
     return result
 
 
-def read_trees(treebank: Pairs, sentences: str | None, options: Mapping[str, Any]) -> TreesRead:
-    """Score every head on sentences of a treebank, and compare it with all.
+def read_linked(
+    treebank: Pairs,
+    links: LinkRecords,
+    sentences: str | None,
+    options: Mapping[str, Any],
+) -> InputsRead:
+    """Score every head on sentences of a treebank, or of links, and compare it with all.
 
     Raises: as `syntax`; SelectionError.
     """
-    from attnscan.results.syntax import USUAL_SENTENCES, TreesRead, sentence_numbers
+    from attnscan.results.syntax import USUAL_SENTENCES, InputsRead, sentence_numbers
 
     reading = {name: options[name] for name in READING_NAMES if name in options}
     check_no_reading({name: reading[name] for name in reading if name != "skip_bad"})
     call = library_call("report", options, call_input({}), many=False)
     numbers = () if sentences is None else sentence_numbers(sentences)
-    bank, count = _trees(treebank, options)
+    linked = _linked_inputs(treebank, links, options)
+    count = linked.count
     numbers = numbers or tuple(range(1, min(USUAL_SENTENCES, count) + 1))
     last = max(numbers)
     if last > count:
+        have = "the treebank has" if linked.is_treebank else "the links have"
         raise SelectionError(
-            f"there is no sentence {last:,}", f"the treebank has {counted(count, 'sentence')}"
+            f"there is no sentence {last:,}", f"{have} {counted(count, 'sentence')}"
         )
-    trees: dict[int, ReadTree] = {}
+    read: dict[int, ReadInput] = {}
     with call.open_model() as scanner:
-        syntax = _against_trees(scanner, bank, count)
-        for number, record in enumerate(bank.read(), 1):
+        syntax = _against_links(scanner, linked)
+        for number, record in enumerate(linked.pairs.read(), 1):
             if number in numbers:
-                scanner.tell("reading sentences", len(trees), len(numbers))
-                trees[number] = _read_tree(scanner, number, record)
-    return TreesRead(tuple(trees[number] for number in numbers), syntax)
+                scanner.tell("reading sentences", len(read), len(numbers))
+                read[number] = _read_input(scanner, number, record)
+    return InputsRead(tuple(read[number] for number in numbers), syntax)
 
 
-def _read_tree(scanner: Scanner, number: int, record: Record) -> ReadTree:
-    """Score every head on one sentence of a treebank."""
+def _read_input(scanner: Scanner, number: int, record: Record) -> ReadInput:
+    """Score every head on one sentence, or pair, with its links."""
+    from attnscan.inputs.links import token_words
     from attnscan.results.attention import Selection
-    from attnscan.results.syntax import ReadTree
+    from attnscan.results.syntax import ReadInput
     from attnscan.scan.one_input import classify_input
 
     encoded = scanner.encode(record.pair)
     result = classify_input(
         scanner, record.pair, encoded, keep=Selection(is_drawn=True, every_reading=True)
     )
-    return ReadTree(
+    return ReadInput(
         number=number,
-        sentence=record.pair.sentences[0],
-        owners=encoded.words,
+        pair=record.pair,
+        owners=token_words(encoded),
         result=result,
     )
 

@@ -11,10 +11,10 @@ import attnscan
 from attnscan.api.pairs_input import Files
 from attnscan.api.signatures import options_of
 from attnscan.cli.commands_table import Command, command_named
-from attnscan.cli.output import Output, input_lines, output_of, running
+from attnscan.cli.output import Output, input_lines, links_lines, output_of, running
 from attnscan.inputs.files import shown
 
-_FILES = ("pairs", "treebank", "held")
+_FILES = ("pairs", "treebank", "links", "held")
 """Options that name files to read, whatever they look like."""
 
 
@@ -61,6 +61,7 @@ def write_view(command: Command, context: typer.Context) -> None:
     above = input_lines(context.params, result.signature.pairs_read)
     for name in ("treebank", "held"):
         above += [f"{name}  {shown(path)}" for path in context.params.get(name) or ()]
+    above += links_lines("links", context.params.get("links") or ())
     output.write(
         result.to_frame,
         partial(view, result),

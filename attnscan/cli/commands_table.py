@@ -130,7 +130,8 @@ COMMANDS = (
         name="syntax",
         subject="Studies",
         summary=(
-            "Compare every head with the trees of a treebank. Gains are over the best fixed rule."
+            "Compare every head with the trees of a treebank, or with links of your own. "
+            "Gains are over the best fixed rule."
         ),
         module="studies",
         is_drawn=True,

@@ -234,7 +234,7 @@ class OptionGroup:
 GROUPS = (
     OptionGroup(
         "What to read",
-        usual=("weights", "window", "treebank", "held", "columns", "skip_bad", "on_long"),
+        usual=("weights", "window", "treebank", "links", "held", "columns", "skip_bad", "on_long"),
         rare=("header", "no_header", "quoting", "encoding", "id", "group"),
     ),
     OptionGroup(

@@ -13,6 +13,7 @@ import re
 import shlex
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 PICTURES: tuple[Picture, ...] = get_args(Picture)
 SUFFIXES: dict[str, Format] = {f".{kind}": kind for kind in get_args(Format)}
 SUFFIXES |= {".md": SUFFIXES.pop(".markdown"), ".txt": SUFFIXES.pop(".table")}
-READ = ("pairs", "files", "pattern", "weights", "treebank", "held", "alignments")
+READ = ("pairs", "files", "pattern", "weights", "treebank", "links", "held", "alignments")
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
@@ -56,6 +57,8 @@ _OF_OUTPUT = ("output", "format", "csv", "decimal_comma", "signature", "state", 
 """Options that say where and how results are written."""
 _AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
 _AGAIN_FOR_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
+
+_MOST_RELATIONS = 4  # that are named above a screen
 
 _reports: list[FileReport] = []
 """How the files of the last call were read."""
@@ -309,6 +312,26 @@ def _files_and_columns(names: Sequence[str]) -> str:
     if len(set(columns.values())) == 1:
         return f"{listed} ({next(iter(columns.values()))})"
     return ", ".join(f"{file} ({names})" for file, names in columns.items()) or listed
+
+
+def links_lines(option: str, names: Sequence[str]) -> list[str]:
+    """Name files in a line above a screen; of files of links, what was read of them."""
+    if not names:
+        return []
+    files = {shown(file) for file in files_named(names)}
+    last = {report.file: report for report in _reports if report.file in files and report.links}
+    if not last:
+        return [f"{option}  {', '.join(map(shown, names))}"]
+    links: Counter[str] = Counter()
+    for report in last.values():
+        links.update(report.links)
+    records = counted(sum(report.records for report in last.values()), "record")
+    most = [f"{number:,} {relation}" for relation, number in links.most_common(_MOST_RELATIONS)]
+    more = len(links) - len(most)
+    if more:
+        most.append(f"{more:,} more relations")
+    found = counted(links.total(), "link")
+    return [f"{option}  {', '.join(map(shown, names))} ({records}, {found}: {', '.join(most)})"]
 
 
 def next_command(params: Mapping[str, Any], *words: str) -> list[str]:

@@ -11,6 +11,7 @@ json_records.py  JSON documents and JSON lines
 tables.py        Parquet, Arrow and workbooks
 workbook.py      how far a workbook's sheet extends, and which rows hold formulas alone
 annotations.py   what files say of words: treebanks in CoNLL-U, gold alignments
+links.py         links between words: JSON lines of one's own, and the trees of treebanks
 records.py       rows, objects of Python and data frames of any library -> records
 weights.py       saved attention weights, .npz, in and out
 tool_weights.py  attention as other tools hand it out: steps of `generate`, TransformerLens' caches

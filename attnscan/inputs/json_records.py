@@ -26,7 +26,7 @@ def json_records(
         yield from _line_records(lines, name)
         return
     text = "".join(lines)
-    document = _parse(text if text.strip() else "[]", name)
+    document = parse_json(text if text.strip() else "[]", name)
     if not isinstance(document, PairsError):
         for number, record in enumerate(_records_in(document, name, reading), 1):
             yield f"{name}: record {number}", record
@@ -40,10 +40,10 @@ def _line_records(lines: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             where = f"{name}:{number}"
-            yield where, _parse(line, where)
+            yield where, parse_json(line, where)
 
 
-def _parse(text: str, where: str) -> Any:
+def parse_json(text: str, where: str) -> Any:
     """The value of a JSON text, or a PairsError if it is not valid."""
     try:
         return json.loads(text)

@@ -8,11 +8,13 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from attnscan.errors import PairsError
 from attnscan.inputs.annotations import read_trees
 from attnscan.inputs.decoding import decode_lines
 from attnscan.inputs.delimited import delimited_rows
 from attnscan.inputs.files import TABLES, files_named, format_of, local_files, opened, shown
 from attnscan.inputs.json_records import json_records
+from attnscan.inputs.links import parse_lines, read_links
 from attnscan.inputs.records import (
     BY_FILE,
     FileReading,
@@ -81,6 +83,65 @@ def _read_files(
                 rows = _text_rows(lines, suffix, reading, report)
             records = good_records(rows, on_bad)
             yield from map(_group_by_file, records) if reading.group == BY_FILE else records
+
+
+def read_linked(
+    names: Sequence[str],
+    on_bad: OnBad | None = None,
+    on_note: OnNote = ignore_note,
+    *,
+    with_treebanks: bool = False,
+) -> Iterator[Record]:
+    """Read files of links, as `inputs/links.py` says, as a stream.
+
+    With `with_treebanks` a file may also be a treebank, as its suffix or its first line says.
+    Raises: PairsError, at once if a file is not there or of another format, or later.
+    """
+    files = files_named(names)
+    for file in files:
+        suffix = format_of(file)
+        if suffix == ".conllu" and not with_treebanks:
+            raise PairsError(
+                f"{shown(file)} is a treebank, and no file of links", "give it as --treebank"
+            )
+        if suffix not in ("", ".jsonl", ".ndjson", ".conllu"):
+            raise PairsError(
+                f"{shown(file)} is no file of links", "write JSON lines, into a file .jsonl"
+            )
+    reports = collected()
+    return _read_linked_files(files, on_bad, on_note, reports, with_treebanks=with_treebanks)
+
+
+def _read_linked_files(
+    files: Sequence[str],
+    on_bad: OnBad | None,
+    on_note: OnNote,
+    reports: list[FileReport],
+    *,
+    with_treebanks: bool,
+) -> Iterator[Record]:
+    for file in files:
+        suffix = format_of(file)
+        report = FileReport(shown(file), on_note)
+        reports.append(report)
+        with opened(file) as stream:
+            # links are written by programs: what is not UTF-8 is an error
+            encoding = None if suffix == ".conllu" else "utf-8"
+            lines = decode_lines(stream, encoding, report)
+            if with_treebanks and not suffix:
+                first = next(lines, "")
+                lines = chain([first], lines)
+                suffix = ".jsonl" if first.lstrip().startswith("{") else ".conllu"
+            rows = _linked_rows(lines, suffix, report)
+            yield from good_records(rows, on_bad)
+
+
+def _linked_rows(lines: Iterator[str], suffix: str, report: FileReport) -> Rows:
+    if suffix == ".conllu":
+        report.format = _FORMAT_NAMES[suffix]
+        return read_trees(lines, report.file)
+    report.format = _FORMAT_NAMES[".jsonl"]
+    return read_links(parse_lines(lines, report.file), report)
 
 
 def _group_by_file(record: Record) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +37,10 @@ class FileReport:
     """The names, or numbers, of the columns that hold sentences."""
     why: str = ""
     """Why these."""
+    records: int = 0
+    """How many records a file of links has."""
+    links: Counter[str] = field(default_factory=Counter)
+    """How many links a file has of each relation."""
     notes: list[str] = field(default_factory=list)
     """What was guessed, and which option says otherwise."""
 

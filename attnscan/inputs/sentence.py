@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import index
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from attnscan.errors import InputError, PairsError, nearest
 from attnscan.text import hashed
@@ -132,6 +132,16 @@ Text = str | Sentence
 """What functions take where a text stands."""
 
 
+class Link(NamedTuple):
+    """A relation between two given words, numbered from 0 through both sentences."""
+
+    relation: str
+    query: int
+    """The word that asks, such as a pronoun, or a dependent."""
+    target: int
+    """The word that it asks for, such as its antecedent, or its head."""
+
+
 @dataclass(frozen=True, init=False)
 class Pair:
     """One input: sentence A, and sentence B if there are two.
@@ -140,8 +150,16 @@ class Pair:
     """
 
     sentences: tuple[Sentence, ...]
+    links: tuple[Link, ...] | None
+    """Links between its words, as `inputs/links.py` reads them; None if none are given."""
 
-    def __init__(self, a: Text, b: Text | None = None) -> None:
+    def __init__(
+        self,
+        a: Text,
+        b: Text | None = None,
+        *,
+        links: Iterable[tuple[str, int, int]] | None = None,
+    ) -> None:
         texts = (a,) if b is None else (a, b)
         sentences = []
         for name, text in zip("AB", texts, strict=False):
@@ -152,6 +170,8 @@ class Pair:
                 )
             sentences.append(text if isinstance(text, Sentence) else Sentence(text))
         object.__setattr__(self, "sentences", tuple(sentences))
+        given = None if links is None else tuple(Link(*link) for link in links)
+        object.__setattr__(self, "links", given)
         for name, text in zip("AB", self.texts, strict=False):
             _check_text(name, text)
 
@@ -163,12 +183,14 @@ class Pair:
     @property
     def by_spaces(self) -> Pair:
         """The pair with what stands between spaces as words, where no words are given."""
-        return Pair(*(sentence.by_spaces for sentence in self.sentences))
+        sentences = [sentence.by_spaces for sentence in self.sentences]
+        return Pair(*sentences, links=self.links)
 
     @property
     def by_ascii_spaces(self) -> Pair:
         """The same, where a no-break space and its like are inside a word, as in alignments."""
-        return Pair(*(sentence.by_ascii_spaces for sentence in self.sentences))
+        sentences = [sentence.by_ascii_spaces for sentence in self.sentences]
+        return Pair(*sentences, links=self.links)
 
     @property
     def a(self) -> str:
@@ -204,7 +226,16 @@ class Pair:
             if sentence.words is not None:
                 annotations = json.dumps([sentence.words, sentence.tags], sort_keys=True)
                 parts.append(b"\0" + annotations.encode())  # no text has a NUL character
+        if self.links is not None:
+            parts.append(b"\0" + json.dumps(self.links).encode())
         return hashed(*parts)
+
+    def text_key_after(self, *texts: str) -> str:
+        """Hash the texts of the sentences, without annotations, together with texts before them.
+
+        It is the same however words and links are written.
+        """
+        return hashed(*(text.encode() for text in (*texts, *self.texts)))
 
 
 def _check_text(name: str, text: str) -> None:

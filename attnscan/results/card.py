@@ -56,7 +56,7 @@ class Card:
     evidence: str  # that in words
     pairs: int  # how many were examined word by word
     ablation: Ablation | None = None  # what the model loses without it, if that was asked for
-    syntax: Syntax | None = None  # every head against a treebank, if one was named
+    syntax: Syntax | None = None  # every head against a treebank, or links, if named
 
     @property
     def patterns(self) -> dict[str, dict[str, Any]]:
@@ -168,7 +168,9 @@ class Cards:
             "signature": asdict(self.signature),
         }
         if self.cards[0].syntax is not None:
-            document["treebank_signature"] = asdict(self.cards[0].syntax.signature)
+            syntax = self.cards[0].syntax
+            name = "treebank_signature" if syntax.has_trees else "links_signature"
+            document[name] = asdict(syntax.signature)
         document["heads"] = [card.document() for card in self.cards]
         return document
 

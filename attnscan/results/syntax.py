@@ -1,8 +1,8 @@
-"""Heads against a treebank: accuracies, gains over fixed rules, and a statement of each head.
+"""Heads against links between words: accuracies, gains over fixed rules, and a statement of each.
 
 After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended
-other word of a word is compared with its head in a dependency tree, or with its dependents. Numpy,
-no torch.
+other word of a word is compared with its head in a dependency tree, or with its dependents; or with
+the target of any other link, or with the words that ask for it. Numpy, no torch.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError, nearest
-from attnscan.inputs.sentence import Sentence
+from attnscan.inputs.sentence import Pair
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.signature import By, Signature, describe, signed_frame
+from attnscan.text import counted
 
-HEAD = "dep->head"  # the direction from a word to its head
-DEPENDENT = "head->dep"  # and from a head to its dependents
+HEAD = "dep->head"  # the direction from a word to its head; of other links, to its target
+DEPENDENT = "head->dep"  # and from a head to its dependents, or from a target to its queries
 NOT_ALL = ("punct", "root")  # relations that are not among `all`
 FARTHEST = 10  # words, of a rule that goes by distance
 PARTS_OF_SPEECH = (
@@ -49,12 +50,17 @@ PARTS_OF_SPEECH = (
     "VERB",
     "X",
 )
-_STEPS = (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH)
-RULES = tuple(f"{step} {side}" for step, side in product(_STEPS, ("before", "behind")))
+SIDES = ("before", "behind")
+SAME_WORD = "same word"  # of a rule: written alike, capitals and small letters aside
+SAME_PLACE = "same place"  # of a rule: in the other sentence
+NO_TAG = "_"  # in place of a part of speech
+_STEPS = (*range(1, FARTHEST + 1), *PARTS_OF_SPEECH, SAME_WORD)
+RULES = (*(f"{step} {side}" for step, side in product(_STEPS, SIDES)), SAME_PLACE)
 """Fixed rules that heads are compared with.
 
-The word so many words before or behind, or the nearest of a part of speech on that side. Of equally
-good ones the first counts."""
+The word so many words before or behind; the nearest of a part of speech on that side; the nearest
+that is written like the query; of two sentences, the word at the same place in the other one. Other
+tags than parts of speech make rules, too. Of equally good ones the first counts."""
 MIN_SENTENCES = 30  # a relation in fewer has no numbers
 FEW_SENTENCES = 200  # a treebank of fewer comes with a warning
 HOLM_LEVEL = 0.05
@@ -74,8 +80,11 @@ _GROUPS = {
     "conjunct": ("C", "conj list parataxis orphan reparandum"),
     "punctuation": ("P", "punct"),
     "dependent": ("D", "all dep"),
+    "link": ("L", ""),
 }
-"""Kinds of relations: the letter on maps, and the relations of Universal Dependencies."""
+"""Kinds of relations: the letter on maps, and the relations of Universal Dependencies.
+
+All other relations are links."""
 _GROUP: dict[str, str] = {}
 for _group, (_, _relations) in _GROUPS.items():
     _GROUP |= dict.fromkeys(_relations.split(), _group)
@@ -119,7 +128,7 @@ _HEADS |= dict.fromkeys(["amod", "nmod", "nummod", "appos", "acl", "case", "clf"
 class Row(NamedTuple):
     """A relation in a direction, by which heads are scored."""
 
-    relation: str  # as the treebank writes it, or `all` of them but `punct` and `root`
+    relation: str  # as it is written, or `all` of them but `punct` and `root`
     direction: str  # `dep->head` or `head->dep`
 
     @property
@@ -130,7 +139,12 @@ class Row(NamedTuple):
     @property
     def group(self) -> str:
         """The kind of relation, of which several make one statement."""
-        return _GROUP.get(self.universal, "dependent")
+        return _GROUP.get(self.universal, "link")
+
+    @property
+    def head(self) -> str:
+        """What the relation leads to: a head or, of other links than a treebank's, a target."""
+        return "target" if self.group == "link" else "head"
 
     @property
     def letter(self) -> str:
@@ -145,12 +159,14 @@ class Row(NamedTuple):
         ('object → its verb', 'noun → its determiner')
         >>> Row("obj", HEAD).words(of_group=True)
         'argument → its head'
+        >>> Row("coref", DEPENDENT).words()
+        'target → its coref'
         """
         if of_group:
-            head = "head"
+            head = self.head
             dependent = self.group
         else:
-            head = _HEADS.get(self.universal, "head")
+            head = _HEADS.get(self.universal, self.head)
             dependent = _NAME.get(self.universal, self.universal)
         if self.direction == HEAD:
             return f"{dependent} → its {head}"
@@ -159,7 +175,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Syntax:
-    """Every head compared with every relation of a treebank.
+    """Every head compared with every relation of a treebank, or of other links.
 
     NaN where a relation is in fewer than 30 sentences.
 
@@ -168,9 +184,11 @@ class Syntax:
 
     rows: tuple[Row, ...]  # the relations and directions that heads are scored by
     n: IntArray  # eligible queries. Shape: [row], as of the next three
-    met: IntArray  # sentences that have any
+    met: IntArray  # sentences, or pairs, that have any
     rule: NDArray[np.str_]
-    """Of `RULES`, the best on the other half; where halves differ, that of more queries."""
+    """Of `RULES`, or by another tag, the best on the other half.
+
+    Where halves differ, that of more queries."""
     rule_accuracy: FloatArray
     """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
     accuracy: FloatArray  # share of queries whose most attended other word is a target, in [0, 1]
@@ -184,15 +202,15 @@ class Syntax:
     uuas: FloatArray
     """Share of links between words, punctuation aside, in the maximum spanning tree.
 
-    Shape: [layer, head]."""
+    NaN without trees. Shape: [layer, head]."""
     chain_uuas: float  # `uuas` of a tree that links every word with the next one
     clusters: int
     """Documents or, without these, sentences; blocks of them where there are very many."""
     row_clusters: IntArray  # those of them that have a query of each row. Shape: [row]
     words: int  # of all sentences
     wordless: int  # words without a token of their own, which are neither asked nor targets
-    signature: Signature  # where the result comes from: model, versions, device, treebank
-    held: Syntax | None = None  # what heads do on a second treebank, if there is one
+    signature: Signature  # where the result comes from: model, versions, device, inputs
+    held: Syntax | None = None  # what heads do on a second treebank, or links, if there are any
 
     __repr__ = describe
 
@@ -203,8 +221,17 @@ class Syntax:
 
     @property
     def sentences(self) -> int:
-        """Those that were scored."""
+        """Those that were scored; of links, inputs of one sentence or two."""
         return self.signature.pairs_read - self.signature.pairs_skipped
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether heads were compared with a treebank, and not with other links alone."""
+        return not np.isnan(self.chain_uuas)
+
+    def count_inputs(self) -> str:
+        """How many inputs were scored, in words: sentences, or of links also pairs of them."""
+        return counted(self.sentences, "sentence" if self.has_trees else "input")
 
     @property
     def holds(self) -> NDArray[np.bool_]:
@@ -223,7 +250,7 @@ class Syntax:
         return np.asarray(self.holds & has_weight & beyond_even & is_grammar)
 
     def held_values(self, name: str) -> FloatArray:
-        """What the second treebank says, in the rows of the first; NaN where it has no such row."""
+        """What the second inputs say, in the rows of the first; NaN where there is no such row."""
         values = np.full(self.accuracy.shape, np.nan)
         if self.held is None:
             return values
@@ -273,6 +300,7 @@ class Syntax:
         """What the letters on a map of the heads say, those that are there."""
         names = {letter: group for group, (letter, _) in _GROUPS.items()}
         names |= {letter.lower(): f"head of: {group}" for letter, group in names.items()}
+        names["l"] = "target of: link"
         marks = {self.letter(head) for head in self.grid}
         legend = [f"{mark} {name}" for mark, name in names.items() if mark in marks]
         return [*legend, f"{NOTHING} nothing of these"]
@@ -287,7 +315,8 @@ class Syntax:
         Raises: SelectionError if one is not there.
         """
         if relation is not None:
-            check_relation(relation, [row.relation for row in self.rows])
+            names = [row.relation for row in self.rows]
+            check_relation(relation, names, is_treebank=self.has_trees)
         rows = [number for number, row in enumerate(self.rows) if relation in (None, row.relation)]
         selected = self.grid if heads is None else self.grid.select(heads)
         numbers = [self.grid.index(head) for head in selected]
@@ -372,22 +401,32 @@ class Syntax:
         return frame.astype({"held_holds": "boolean"})
 
 
-def check_relation(relation: str, relations: Iterable[str]) -> None:
-    """Raises: SelectionError if a treebank does not have a relation, with the nearest name."""
+def check_relation(relation: str, relations: Iterable[str], *, is_treebank: bool) -> None:
+    """Raises: SelectionError if a treebank, or links, lack a relation, with the nearest name."""
     names = list(dict.fromkeys(relations))
     if relation not in names:
         hint = nearest(relation, names, f"there are {', '.join(names)}")
-        raise SelectionError(f"the treebank has no relation '{relation}'", hint)
+        have = "the treebank has" if is_treebank else "the links have"
+        raise SelectionError(f"{have} no relation '{relation}'", hint)
 
 
 @dataclass(frozen=True)
-class ReadTree:
-    """A sentence with its tree, and what every head does on it."""
+class ReadInput:
+    """A sentence, or a pair, with its links, and what every head does on it."""
 
-    number: int  # which it is in its treebank, from 1
-    sentence: Sentence  # with the tags `head` and `deprel`
-    owners: tuple[int, ...]  # of each token the number of its word, or NO_WORD
+    number: int  # which it is in its treebank or its links, from 1
+    pair: Pair
+    owners: tuple[int, ...]
+    """Of each token the number of its word, through both sentences, or NO_WORD."""
     result: HeadScores  # with the attention, token by token
+
+    @property
+    def words(self) -> list[str]:
+        """The words of both sentences."""
+        words = []
+        for sentence in self.pair.sentences:
+            words += [sentence.word(number) for number in range(len(sentence.words or ()))]
+        return words
 
     def most_attended(self, by: By) -> IntArray:
         """Of each word the other word that it attends to most; -1 where there is none.
@@ -400,7 +439,7 @@ class ReadTree:
         """
         attention = self.result.kept_attention()
         weights = attention.carried.weights if by == "carried" else attention.weights
-        count = len(self.sentence.words or ())
+        count = len(self.words)
         into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
         tokens = into.sum(0)
         mean = (into / tokens.clip(1)).T
@@ -410,10 +449,10 @@ class ReadTree:
 
 
 @dataclass(frozen=True)
-class TreesRead:
-    """Some sentences of a treebank, and every head compared with all of them."""
+class InputsRead:
+    """Some sentences of a treebank, or of links, and every head compared with all of them."""
 
-    sentences: tuple[ReadTree, ...]
+    inputs: tuple[ReadInput, ...]
     syntax: Syntax
 
 

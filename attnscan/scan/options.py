@@ -166,7 +166,7 @@ class ScanOptions:
     patterns: tuple[Pattern, ...] = PATTERNS
     """The patterns that heads are scored for."""
     relations: Relations | None = None
-    """By which relations heads are compared with trees; None to score them for patterns."""
+    """By which relations heads are compared with links; None to score them for patterns."""
 
     @property
     def kind(self) -> AttentionKind:
@@ -209,8 +209,8 @@ class ScanOptions:
             **fields,
         )
 
-    def with_trees(self, *, subtypes: bool = False) -> Self:
-        """These options for sentences with trees, whose words are those of a treebank."""
+    def with_relations(self, *, subtypes: bool = False) -> Self:
+        """These options for inputs with links, whose words are given with them."""
         return replace(
             self,
             unit="word",

@@ -2,8 +2,8 @@
 
 A scan can stop between windows, and go on from there.
 
-Sentences with trees go the same way: a treebank is checked first, and each batch of it is summed
-by relation.
+Inputs with links between their words go the same way: a treebank, or a file of links, is checked
+first, and each batch of it is summed by relation.
 """
 
 import threading
@@ -19,6 +19,7 @@ import numpy as np
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import batches
 from attnscan.inputs.encode import notes_of
+from attnscan.inputs.links import has_links, links_in
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
 from attnscan.model.attention_block import Consumer
 from attnscan.model.memory import is_too_long
@@ -29,7 +30,14 @@ from attnscan.results.predictions import WordDependencies
 from attnscan.scan.device_memory import BatchLimit, work_in_parts
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import ScanProgress, ScanState, Sums, half, sums_by_group
+from attnscan.scan.state import (
+    ScanProgress,
+    ScanState,
+    Sums,
+    half,
+    half_of_texts,
+    sums_by_group,
+)
 from attnscan.scoring.blocks import PairSums, SumsByName, add_sums
 from attnscan.scoring.relations import RelationScorer, items_of, offsets_error
 from attnscan.text import counted, hashed
@@ -38,6 +46,10 @@ _BATCHES_IN_WINDOW = (4, 16)
 """The fewest and the most that are sorted by length together, so that like inputs meet; a state is
 saved between windows."""
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
+
+_MOST_RELATIONS = 500
+_MOST_TAGS = 100
+"""Of links: their sums are kept for each relation, and each tag is a rule."""
 
 _NOTED = 16  # pairs, of how their words are read
 
@@ -337,10 +349,10 @@ def sum_batch(
     """The sums of some inputs, scored as `Scanner.score` does.
 
     If heads are ranked by one half of the pairs, each half is summed by itself. With the option
-    `relations`, sentences are compared with their trees instead.
+    `relations`, inputs are compared with their links instead.
     """
     if scanner.options.relations is not None:
-        return BatchSums(sum_trees(scanner, inputs))
+        return BatchSums(sum_links(scanner, inputs))
     sums: dict[str, PairSums] = {}
     measured: list[Any] = []
     for name, part in _split(inputs, scanner.options).items():
@@ -416,37 +428,57 @@ def _masked_queries(scanner: Scanner, seen: ScanProgress) -> list[MaskedQueries]
     return [MaskedQueries(encoded, options.predictive_words) for encoded in inputs]
 
 
-def check_trees(
-    records: Iterable[Record], progress: OnProgress = silent, *, subtypes: bool = False
+def check_links(
+    records: Iterable[Record],
+    progress: OnProgress = silent,
+    *,
+    subtypes: bool = False,
+    are_trees: bool = True,
 ) -> tuple[int, list[str]]:
-    """Read a treebank, so that its errors are raised before a model is loaded.
+    """Read a treebank, or links, so that errors are raised before a model is loaded.
 
-    Counts its sentences, and lists its relations.
-    Raises: InputError if there is no sentence, or one without a tree.
+    Counts its inputs, and lists its relations. With `are_trees`, each is to have a tree.
+    Raises: InputError if there is no input, or one without links, or no link at all.
     """
     count = 0
     relations: set[str] = set()
+    tags: set[str] = set()
+    doing = "reading trees" if are_trees else "reading links"
     for count, record in enumerate(records, 1):
-        sentence, *second = record.pair.sentences
-        has_tree = sentence.words is not None and {"head", "deprel", "upos"} <= set(sentence.tags)
-        if second or not has_tree:
+        pair = record.pair
+        if not has_links(pair):
             raise InputError(
                 f"{record.where}: a sentence without a tree",
-                "name a treebank in CoNLL-U, a .conllu file",
+                "name a treebank in CoNLL-U, a .conllu file; links of your own are for --links",
             )
-        relations.update(item.row.relation for item in items_of(sentence, subtypes=subtypes))
+        items = items_of(links_in(pair), subtypes=subtypes)
+        relations.update(item.row.relation for item in items)
+        for sentence in pair.sentences:
+            tags.update(str(tag) for tag in sentence.tags.get("tag", ()))
+        if len(relations) > _MOST_RELATIONS or len(tags) > _MOST_TAGS:
+            raise InputError(
+                f"{record.where}: up to here there are {len(relations):,} relations and "
+                f"{len(tags):,} tags, and {_MOST_RELATIONS} and {_MOST_TAGS} can be compared",
+                "name kinds of links and of words, such as parts of speech",
+            )
         if count % 100 == 0:
-            progress("reading trees", count, None)
-    if not count:
+            progress(doing, count, None)
+    if are_trees and not count:
         raise InputError(
             "there is no sentence in the treebank", "name a .conllu file with at least one"
+        )
+    if not are_trees and not relations:
+        raise InputError(
+            f"there is no link in {counted(count, 'record')} of links",
+            'give each line its links, as {"text": ..., "links": [["coref", 5, 1]]}',
         )
     return count, sorted(relations)
 
 
-def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
-    """The sums of some sentences with trees, as `RelationSums` has them.
+def sum_links(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
+    """The sums of some inputs with links, as `RelationSums` has them.
 
+    Which half of all an input is in is drawn by a hash of its texts and the seed.
     Raises: ModelError if the tokenizer does not tell which characters a token stands for.
     """
     options = scanner.options
@@ -456,7 +488,7 @@ def sum_trees(scanner: Scanner, inputs: Sequence[EncodedInput]) -> Sums:
     batch = scanner.collate(inputs)
     scorer = RelationScorer(
         batch,
-        [half(encoded.known_pair, options.seed) for encoded in inputs],
+        [half_of_texts(encoded.known_pair, options.seed) for encoded in inputs],
         among=options.reading.words_only,
         subtypes=options.relations == "subtypes",
         causal=scanner.is_causal,

@@ -41,8 +41,8 @@ _DIGESTS = 1 << 256
 _FORMAT = 24  # of state files
 Sums = Mapping[str, PairSums]
 """Sums over pairs by name: `scored`, of which scores are made; `grouped`, the same in blocks by
-group, of which labels are made; with `split`, `ranked`, which heads are ranked by; of sentences
-with trees instead of these, those of `RelationSums`."""
+group, of which labels are made; with `split`, `ranked`, which heads are ranked by; of inputs
+with links instead of these, those of `RelationSums`."""
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -132,8 +132,16 @@ def half(pair: Pair, seed: int) -> int:
     It is drawn by a hash of the pair's sentences and a seed. What is measured on other pairs than
     chose it owes nothing to luck; a pair that is there twice is in one half.
     """
-    last_digit = pair.key_after(str(seed))[-1]  # samples are drawn by the first ones
-    return int(last_digit, 16) & 1
+    return _half_by_key(pair.key_after(str(seed)))
+
+
+def half_of_texts(pair: Pair, seed: int) -> int:
+    """The half that a pair is in by its texts alone, however its words and links are written."""
+    return _half_by_key(pair.text_key_after(str(seed)))
+
+
+def _half_by_key(key: str) -> int:
+    return int(key[-1], 16) & 1  # samples are drawn by the first digits
 
 
 def no_pair(purpose: str) -> InputError:
@@ -238,7 +246,7 @@ class ScanState:
         _check_same(asdict(self.signature) | anywhere, asdict(signature) | anywhere)
 
     def syntax(self) -> Syntax:
-        """Every head against the trees that were read.
+        """Every head against the links that were read.
 
         Raises: OptionError if the sums are of patterns; InputError if no sentence was scored;
         ModelError if the tokenizer does not tell where its tokens stand in the text.
@@ -249,7 +257,7 @@ class ScanState:
             )
         if self.signature is None or not self.sums:
             raise InputError(
-                "no sentence of the treebank is left",
+                "no sentence of the treebank, or of the links, is left",
                 "choose what happens to long ones with --on-long",
             )
         signature = replace(self.signature, **self.seen.signature_fields)
@@ -258,13 +266,13 @@ class ScanState:
     def ranking(self, predictive_sums: Sums | None = None) -> HeadScores:
         """Every head ranked, with the `predictive_sums` added.
 
-        Raises: OptionError if the sums are of trees; InputError if no pair was scored, or none in
+        Raises: OptionError if the sums are of links; InputError if no pair was scored, or none in
         one of two halves.
         """
         options = self.options
         sums = add_sums(self.sums, predictive_sums)
         if options.relations is not None:
-            raise OptionError("the shard is of a treebank", "give it to `syntax`")
+            raise OptionError("the shard is of a treebank, or of links", "give it to `syntax`")
         if self.signature is None or not sums:
             raise no_pair("to score")
         if options.split and not {"scored", "ranked"} <= set(sums):
@@ -368,7 +376,7 @@ def _read_state(path: Path, scanner: Scanner) -> ScanState:
 
 def _read_drawn(key: str, place: Mapping[str, Any], pair: Mapping[str, Any]) -> Drawn:
     sentences = [Sentence(**sentence) for sentence in pair["sentences"]]
-    return key, Place(**place), Pair(*sentences)
+    return key, Place(**place), Pair(*sentences, links=pair["links"])
 
 
 def _read_sums(arrays: Mapping[str, Any], part: str, limits: Mapping[str, int]) -> PairSums:

@@ -1,8 +1,9 @@
-"""Attention against dependency trees: sums of how heads agree with a treebank, and their result.
+"""Attention against links between words: sums of how heads agree with them, and their result.
 
-A *row* is a relation in a direction. An *item* is a query of a row with its targets: a word with
-its head, or a word with all of its dependents in the relation. Items are the same for all heads,
-and are laid out once a batch.
+A treebank links each word with its head; a file of links has any relations. A *row* is a relation
+in a direction. An *item* is a query of a row with its targets: a word with its head, or a word with
+all of its dependents in the relation. Items are the same for all heads, and are laid out once a
+batch.
 
 Sums of different rows add. The best rule is chosen on the other half of all sentences, which no
 part of a scan knows. So sums count every rule, and one is chosen when they are complete: shards,
@@ -20,7 +21,14 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.sentence import NO_WORD, EncodedInput, Sentence, Tag
+from attnscan.inputs.links import (
+    InputWords,
+    document_of,
+    has_tree,
+    input_words,
+    links_in,
+)
+from attnscan.inputs.sentence import EncodedInput, Link
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.intervals import holm, p_value
@@ -31,9 +39,12 @@ from attnscan.results.syntax import (
     FARTHEST,
     HEAD,
     MIN_SENTENCES,
+    NO_TAG,
     NOT_ALL,
-    PARTS_OF_SPEECH,
     RULES,
+    SAME_PLACE,
+    SAME_WORD,
+    SIDES,
     Row,
     Syntax,
 )
@@ -42,7 +53,7 @@ from attnscan.scoring.units import UnitBlock, Units, accumulation_dtype
 from attnscan.text import hashed
 
 RelationSums = Mapping[str, PairSums]
-"""Sums over sentences with trees, each by its name and, of a row, that of the row.
+"""Sums over inputs with links, each by its name and, of a row, that of the row.
 
 `whole`: over all sentences, in a single block. Of each row `met`, sentences with an eligible query;
 `weight` and `on_words` on targets, by the reading and among words, and the `eligible` queries with
@@ -53,7 +64,10 @@ token.
 
 `documents`: of each document. Of each row `n`, eligible queries by half; `hits`, those whose most
 attended other word is a target, [layer, head]; `rules`, targets to which each of `RULES` points,
-[half, rule]."""
+[half, rule]; `nearest TAG`, the same of the two rules of each tag that is no part of speech,
+[half, side]."""
+_NEAREST = "nearest "
+_BETWEEN = "\t"  # parts of a sum's name: relations and tags are printable, and have no tab
 _MOST_DOCUMENTS = 1024  # errors are by document up to so many
 _ALL = "0" * 16  # the key of sums over all documents
 _MOST_WORDLESS = 0.5
@@ -70,7 +84,7 @@ def by_row(rows: Sequence[Row], sums: Mapping[str, FloatArray]) -> dict[str, Flo
 
 
 def _name_of_sum(name: str, row: Row) -> str:
-    return f"{name}|{'|'.join(row)}"
+    return _BETWEEN.join((name, *row))
 
 
 def ordered(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -88,12 +102,13 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
     words, wordless = map(int, totals["words"][0])
     if wordless > _MOST_WORDLESS * words:
         raise offsets_error(signature.model, f"{wordless:,} of {words:,} words are in no token")
-    rows = ordered(Row(*name.split("|")[1:]) for name in totals if name.startswith("met|"))
+    names = [name.split(_BETWEEN) for name in totals]
+    rows = ordered(Row(*parts) for name, *parts in names if name == "met")
     hits = _stacked(sums["documents"], "hits", rows)
     n_by_half = _stacked(sums["documents"], "n", rows)
     n = n_by_half.sum(1)[:, None, None]
     n_of_row = n.sum((0, 1, 2))
-    rules = _rules_of_other_half(_stacked(sums["documents"], "rules", rows), n_by_half)
+    rules = _rules_of_other_half(sums["documents"], rows, n_by_half)
     total = {
         name: _stacked(sums["whole"], name, rows)[0]
         for name in ("met", "weight", "on_words", "eligible", "chance", "chance_eligible")
@@ -134,8 +149,19 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
 
 
 def _stacked(blocks: PairSums, name: str, rows: Sequence[Row]) -> FloatArray:
-    """Sums of a name, row beside row. Shape: [block, ..., row]."""
-    return np.stack([blocks.sums[_name_of_sum(name, row)] for row in rows], -1)
+    """Sums of a name, row beside row; those of a row that has none are 0.
+
+    Shape: [block, ..., row].
+    """
+    by_row = [blocks.sums.get(_name_of_sum(name, row)) for row in rows]
+    zeros = np.zeros_like(next(values for values in by_row if values is not None))
+    return np.stack([zeros if values is None else values for values in by_row], -1)
+
+
+def _tags_in(blocks: PairSums) -> set[str]:
+    """The tags that are no parts of speech, to which rules pointed."""
+    names = (name.split(_BETWEEN)[0] for name in blocks.sums)
+    return {name.removeprefix(_NEAREST) for name in names if name.startswith(_NEAREST)}
 
 
 class _BestRules(NamedTuple):
@@ -147,14 +173,23 @@ class _BestRules(NamedTuple):
     """The rule that is used on the half with more queries. Shape: [row]."""
 
 
-def _rules_of_other_half(hits: FloatArray, n: FloatArray) -> _BestRules:
-    """Choose the rules. Shape: `hits` [document, half, rule, row], `n` [document, half, row]."""
+def _rules_of_other_half(blocks: PairSums, rows: Sequence[Row], n: FloatArray) -> _BestRules:
+    """Choose the rules: of `RULES`, and of the tags that are no parts of speech.
+
+    Shape: `n` [document, half, row].
+    """
+    names = list(RULES)
+    all_hits = [_stacked(blocks, "rules", rows)]
+    for tag in sorted(_tags_in(blocks)):
+        names += [f"{tag} {side}" for side in SIDES]
+        all_hits.append(_stacked(blocks, _NEAREST + tag, rows))
+    hits = np.concatenate(all_hits, 2)
     best_by_half = hits.sum(0).argmax(1)
     chosen = best_by_half[::-1]
     larger_half = n.sum(0).argmax(0)
     return _BestRules(
         hits=np.take_along_axis(hits, chosen[None, :, None], 2).sum((1, 2)),
-        name=np.array(RULES)[np.take_along_axis(chosen, larger_half[None], 0)[0]],
+        name=np.array(names)[np.take_along_axis(chosen, larger_half[None], 0)[0]],
     )
 
 
@@ -174,49 +209,53 @@ class Item(NamedTuple):
     targets: tuple[int, ...]
 
 
-def items_of(sentence: Sentence, *, subtypes: bool = False, causal: bool = False) -> list[Item]:
-    """List the items of a sentence: each word's head, and each head's dependents, by relation.
+def items_of(links: Iterable[Link], *, subtypes: bool = False, causal: bool = False) -> list[Item]:
+    """List the items of links: each word's targets, and each target's words, by relation.
 
     With `subtypes`, `nsubj:pass` is a relation of its own, beside `nsubj`. In a `causal` model,
     which sees no later word, these are no targets.
 
-    >>> tags = {"head": [1, None], "deprel": ["nsubj", "root"]}
-    >>> items_of(Sentence("Dogs bark", [(0, 4), (5, 9)], tags))[0]
+    >>> items_of([Link("nsubj", 0, 1)])[0]
     Item(row=Row(relation='nsubj', direction='dep->head'), query=0, targets=(1,))
     """
-    items: list[Item] = []
-    dependents: dict[tuple[str, int], list[int]] = {}
-    links = zip(sentence.tags["head"], sentence.tags["deprel"], strict=True)
-    for word, (head, relation) in enumerate(links):
-        if not isinstance(head, int) or _universal(relation) == "root":
-            continue
-        for name in _names_of(relation, subtypes=subtypes):
-            items.append(Item(Row(name, HEAD), word, (head,)))
-            dependents.setdefault((name, head), []).append(word)
-    for (name, head), words in dependents.items():
-        items.append(Item(Row(name, DEPENDENT), head, tuple(words)))
-    if causal:
-        items = [item._replace(targets=_earlier(item.targets, item.query)) for item in items]
-    return [item for item in items if item.targets]
+    targets: dict[tuple[Row, int], list[int]] = {}
+    queries: dict[tuple[Row, int], list[int]] = {}
+    for link in links:
+        for name in _names_of(link.relation, subtypes=subtypes):
+            targets.setdefault((Row(name, HEAD), link.query), []).append(link.target)
+            queries.setdefault((Row(name, DEPENDENT), link.target), []).append(link.query)
+    items = []
+    for (row, query), words in (targets | queries).items():
+        each_once = dict.fromkeys(words)
+        seen = [word for word in each_once if word < query or not causal]
+        if seen:
+            items.append(Item(row, query, tuple(seen)))
+    return items
 
 
-def _universal(relation: Tag) -> str:
-    """A relation without its subtype."""
-    return str(relation).partition(":")[0]
-
-
-def _names_of(relation: Tag, *, subtypes: bool) -> list[str]:
+def _names_of(relation: str, *, subtypes: bool) -> list[str]:
     """The relations that a link counts for, each once: one may be called `all`."""
-    names = [_universal(relation)]
+    names = [relation.partition(":")[0]]
     if subtypes:
-        names.append(str(relation))
+        names.append(relation)
     if names[0] not in NOT_ALL:
         names.append("all")
     return list(dict.fromkeys(names))
 
 
-def _earlier(words: Sequence[int], query: int) -> tuple[int, ...]:
-    return tuple(word for word in words if word < query)
+class Rule(NamedTuple):
+    """A fixed rule: a word by its distance, or the nearest of some kind, on a side of the query."""
+
+    what: str
+    side: str = ""
+
+    @property
+    def name(self) -> str:
+        """As tables write it."""
+        return f"{self.what} {self.side}".rstrip()
+
+
+_RULE_NUMBERS = {name: number for number, name in enumerate(RULES)}
 
 
 class _Places(NamedTuple):
@@ -243,7 +282,10 @@ class _OnTargets(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """The trees of some sentences, without punctuation and words that have no token."""
+    """The trees of some sentences, without punctuation and words that have no token.
+
+    Inputs with links of one's own have none.
+    """
 
     nodes: Tensor
     """Shape: [sentence, unit], bool."""
@@ -264,7 +306,7 @@ class _Trees(NamedTuple):
 
 
 class RelationScorer:
-    """A consumer of attention blocks that compares attention with the trees of some sentences.
+    """A consumer of attention blocks that compares attention with the links of some inputs.
 
     Chance is even attention or, by what heads carry, what each would carry if it attended evenly.
     """
@@ -278,7 +320,7 @@ class RelationScorer:
         subtypes: bool = False,
         causal: bool = False,
     ) -> None:
-        """`halves` says which half of all sentences each is in.
+        """`halves` says which half of all inputs each is in.
 
         `among` is whether weights count among words alone.
         """
@@ -286,25 +328,26 @@ class RelationScorer:
         self._among = among
         self._units = Units(batch)
         item_lists = [
-            items_of(_sentence(encoded), subtypes=subtypes, causal=causal)
+            items_of(links_in(encoded.known_pair), subtypes=subtypes, causal=causal)
             for encoded in batch.inputs
         ]
+        self._words = [input_words(encoded) for encoded in batch.inputs]
         self._rows = ordered(item.row for item in chain.from_iterable(item_lists))
         self._row_numbers = {row: number for number, row in enumerate(self._rows)}
         self._n = np.zeros((len(item_lists), len(self._rows), 2))
         self._rules = np.zeros((*self._n.shape, len(RULES)))
+        self._nearest: dict[str, FloatArray] = {}
         self._item_places: list[tuple[int, int, int]] = []
         self._target_places: list[tuple[int, int, int, int]] = []
         for number, items in enumerate(item_lists):
             self._lay_out_items(number, items, halves[number])
-        self._trees = _trees_of(batch)
+        self._trees = _trees_of(batch, self._words)
         self._sums: dict[str, Tensor] = {}
 
     def _lay_out_items(self, number: int, items: Sequence[Item], half: int) -> None:
-        """Place the items of a sentence, and count what rules point to; words need a token."""
-        encoded = self._batch.inputs[number]
-        units = _units_of_words(encoded)
-        parts_of_speech = _parts_of_speech(encoded)
+        """Place the items of an input, and count what rules point to; words need a token."""
+        words = self._words[number]
+        units = words.units
         for item in items:
             keys = [word for word in item.targets if word in units]
             if item.query not in units or not keys:
@@ -315,8 +358,18 @@ class RelationScorer:
             self._n[number, row, half] += 1
             for key in keys:
                 self._target_places.append((number, query, row, units[key]))
-                for rule in _rules(parts_of_speech, item.query, key):
-                    self._rules[number, row, half, RULES.index(rule)] += 1
+                for rule in rules_between(words, item.query, key):
+                    self._count_rule(rule, (number, row, half))
+
+    def _count_rule(self, rule: Rule, place: tuple[int, int, int]) -> None:
+        """Count a target to which a rule points. Shape: `place` is input, row and half."""
+        fixed = _RULE_NUMBERS.get(rule.name)
+        if fixed is not None:
+            self._rules[(*place, fixed)] += 1
+            return
+        if rule.what not in self._nearest:
+            self._nearest[rule.what] = np.zeros((*self._n.shape, len(SIDES)))
+        self._nearest[rule.what][(*place, SIDES.index(rule.side))] += 1
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
@@ -411,18 +464,20 @@ class RelationScorer:
         }
         hits = sums.pop("hits")
         (linked,) = sums.pop("linked")
-        words = sum(len(_sentence(encoded).tags["head"]) for encoded in inputs)
-        wordless = words - sum(len(_units_of_words(encoded)) for encoded in inputs)
+        n_words = sum(words.count for words in self._words)
+        wordless = n_words - sum(len(words.units) for words in self._words)
         sentence_sums = {
             "n": self._n,
             "hits": hits.reshape(len(inputs), -1, *hits.shape[1:]),
             "rules": self._rules,
         }
+        for tag, values in self._nearest.items():
+            sentence_sums[_NEAREST + tag] = values
         sums["met"] = (self._n.sum(-1) > 0).sum(0).astype(np.float64)
         totals = by_row(self._rows, {name: values[None] for name, values in sums.items()})
         totals["linked"] = linked[None]
         totals["links"] = np.array([[self._trees.links, self._trees.neighbours]], float)
-        totals["words"] = np.array([[words, wordless]], float)
+        totals["words"] = np.array([[n_words, wordless]], float)
         documents = [_document(encoded) for encoded in inputs]
         return {
             "whole": PairSums.of([_ALL], totals, 1),
@@ -430,20 +485,21 @@ class RelationScorer:
         }
 
 
-def _trees_of(batch: EncodedBatch) -> _Trees:
+def _trees_of(batch: EncodedBatch, words_of_inputs: Sequence[InputWords]) -> _Trees:
     """The trees of a batch, on its device."""
     nodes = torch.zeros(batch.word.shape, dtype=torch.bool)
     edges = torch.zeros((*batch.word.shape, batch.word.shape[1]), dtype=torch.bool)
     links = 0
     neighbours = 0
-    for number, encoded in enumerate(batch.inputs):
-        units = _units_of_words(encoded)
-        parts_of_speech = _parts_of_speech(encoded)
-        words = [word for word in units if parts_of_speech[word] != "PUNCT"]
-        nodes[number, [units[word] for word in words]] = True
-        place = {word: place for place, word in enumerate(words)}
-        heads = _sentence(encoded).tags["head"]
-        for word in words:
+    for number, (encoded, words) in enumerate(zip(batch.inputs, words_of_inputs, strict=True)):
+        if encoded.known_pair.links is not None or not has_tree(encoded.known_pair):
+            continue
+        units = words.units
+        named = [word for word in units if words.tags[word] != "PUNCT"]
+        nodes[number, [units[word] for word in named]] = True
+        place = {word: place for place, word in enumerate(named)}
+        heads = encoded.known_pair.sentences[0].tags["head"]
+        for word in named:
             head = heads[word]
             if isinstance(head, int) and head in place:
                 edges[number, units[word], units[head]] = True
@@ -461,6 +517,8 @@ def _count_linked(weights: Tensor, trees: _Trees) -> Tensor:
     Shape: `weights` [sentence, head, query, key] -> [head].
     """
     nodes = trees.nodes
+    if not trees.links:
+        return weights.new_zeros(weights.shape[1])
     sentences = torch.arange(len(nodes), device=nodes.device)
     root = nodes.float().argmax(1)
     both = nodes[:, :, None] & nodes[:, None]
@@ -483,42 +541,37 @@ def _count_linked(weights: Tensor, trees: _Trees) -> Tensor:
     return linked
 
 
-def _sentence(encoded: EncodedInput) -> Sentence:
-    return encoded.known_pair.sentences[0]
+def rules_between(words: InputWords, query: int, key: int) -> Iterator[Rule]:
+    """The rules that point from a word to another. Both have a token.
 
+    The word at the same place in the other sentence is that with its number there.
 
-def _units_of_words(encoded: EncodedInput) -> dict[int, int]:
-    """The unit of each word that has a token, by its number in the sentence."""
-    return {word: unit for unit, word in enumerate(encoded.unit_words) if word != NO_WORD}
-
-
-def _parts_of_speech(encoded: EncodedInput) -> dict[int, str]:
-    """The part of speech of each word that has a token, by its number in the sentence."""
-    tags = _sentence(encoded).tags["upos"]
-    return {word: str(tags[word]) for word in _units_of_words(encoded)}
-
-
-def _rules(parts_of_speech: Mapping[int, str], query: int, key: int) -> Iterator[str]:
-    """The rules that point from a word to another; `parts_of_speech` are of words with a token.
-
-    >>> list(_rules({0: "DET", 1: "ADJ", 2: "NOUN"}, 0, 2))
+    >>> words = InputWords(("the", "old", "dog"), ("DET", "ADJ", "NOUN"), {0: 1, 1: 2, 2: 3}, 3)
+    >>> [rule.name for rule in rules_between(words, 0, 2)]
     ['2 behind', 'NOUN behind']
-    >>> list(_rules({0: "DET", 1: "NOUN", 2: "NOUN"}, 0, 2))
-    ['2 behind']
+    >>> words = InputWords(("a", "dog", "a"), ("DET", "NOUN", "DET"), {0: 1, 1: 2, 2: 3}, 2)
+    >>> [rule.name for rule in rules_between(words, 0, 2)]
+    ['2 behind', 'DET behind', 'same word behind', 'same place']
     """
     side = "behind" if key > query else "before"
-    distance = abs(key - query)
     first = min(query, key)
     last = max(query, key)
-    between = {part for word, part in parts_of_speech.items() if first < word < last}
-    if distance <= FARTHEST:
-        yield f"{distance} {side}"
-    part_of_key = parts_of_speech[key]
-    if part_of_key not in between and part_of_key in PARTS_OF_SPEECH:
-        yield f"{part_of_key} {side}"
+    between = [word for word in range(first + 1, last) if word in words.units]
+    if last - first <= FARTHEST:
+        yield Rule(str(last - first), side)
+    tag = words.tags[key]
+    if tag not in (None, NO_TAG) and all(words.tags[word] != tag for word in between):
+        yield Rule(str(tag), side)
+    text = words.texts[query]
+    if words.texts[key] == text and all(words.texts[word] != text for word in between):
+        yield Rule(SAME_WORD, side)
+    if first < words.n_first and last - words.n_first == first:
+        yield Rule(SAME_PLACE)
 
 
 def _document(encoded: EncodedInput) -> str:
-    """The key of a sentence's document or, where the treebank names none, of the sentence."""
-    document = _sentence(encoded).tags.get("document", [None])[0]
-    return encoded.known_pair.key if document is None else hashed(str(document).encode())
+    """The key of an input's document or, where none is named, of its texts."""
+    document = document_of(encoded.known_pair)
+    if document is None:
+        return encoded.known_pair.text_key_after()
+    return hashed(document.encode())

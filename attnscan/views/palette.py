@@ -85,9 +85,10 @@ SYNTAX_COLORS = {
     "C": "#e69f00",
     "P": "#6a3d9a",
     "D": OTHER_COLOR,
+    "L": "#56b4e9",
     "·": NO_HABIT_COLOR,
 }
-"""Of what heads follow in a treebank, by its letter.
+"""Of what heads follow in a treebank or in links, by its letter.
 
 From heads to dependents the letter is small, the colour pale."""
 RAMP = (

@@ -90,5 +90,5 @@ def test_a_wrong_name_is_refused_with_the_right_one() -> None:
 
 
 def test_a_name_like_no_other_is_refused_with_all() -> None:
-    with pytest.raises(TypeError, match="its options are treebank, held, relation, "):
+    with pytest.raises(TypeError, match="its options are treebank, links, held, relation, "):
         attnscan.syntax("t.conllu", zzz=1)  # type: ignore[call-arg, unused-ignore]

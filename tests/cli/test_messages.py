@@ -88,7 +88,7 @@ REFUSED = [
     (
         "report --sentences 3 -o page.html",
         2,
-        "--sentences is for --treebank; name a treebank, or leave it out",
+        "--sentences is for --treebank and --links; name one of them, or leave it out",
     ),
     ("patterns mine.py:verbs", 2, "there is no pattern 'mine.py:verbs'"),
     ("classify a --treshold 1", 2, "--threshold"),

@@ -12,8 +12,8 @@ from support.toy_bert import save_toy_bert
 from support.treebanks import planted
 
 import attnscan
-import attnscan.api.pictures_and_pages  # it declares `report`, whose options `read_trees` takes
-from attnscan.api.studies import read_trees
+import attnscan.api.pictures_and_pages  # it declares `report`, whose options `read_linked` takes
+from attnscan.api.studies import read_linked
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.grid import Head
 from attnscan.results.syntax import (
@@ -54,18 +54,19 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
     trees.write_text("\n\n".join(planted().split("\n\n")[:COUNT]) + "\n\n", encoding="utf-8")
     options = {"model": model, "by": by, "predictive": "off"}
     with pytest.warns(UserWarning, match="few"):
-        read = read_trees(str(trees), f"1-{COUNT}", options)
-    assert [tree.number for tree in read.sentences] == list(range(1, COUNT + 1))
+        read = read_linked(str(trees), None, f"1-{COUNT}", options)
+    assert [tree.number for tree in read.inputs] == list(range(1, COUNT + 1))
     assert read.syntax.sentences == COUNT
     with pytest.warns(UserWarning, match="few"):
         syntax = attnscan.syntax(str(trees), model=model, by=by)
     np.testing.assert_allclose(read.syntax.accuracy, syntax.accuracy)
     up = np.zeros((2, 3))
     down = np.zeros((2, 3))
-    for tree in read.sentences:
+    for tree in read.inputs:
         most = tree.most_attended(by)  # type: ignore[arg-type]
-        word = tree.sentence.tags["deprel"].index("det")
-        head = int(tree.sentence.tags["head"][word])  # type: ignore[arg-type]
+        tags = tree.pair.sentences[0].tags
+        word = tags["deprel"].index("det")
+        head = int(tags["head"][word])  # type: ignore[arg-type]
         up += most[..., word] == head
         down += most[..., head] == word
     for direction, hits in ((HEAD, up), (DEPENDENT, down)):
@@ -183,7 +184,7 @@ def test_a_map_has_letters_of_groups_and_says_what_they_are() -> None:
         (Row("nsubj:pass", HEAD), "argument", "subject → its verb"),
         (Row("amod", DEPENDENT), "modifier", "noun → its adjective"),
         (Row("list", HEAD), "conjunct", "list → its head"),
-        (Row("of-our-own", HEAD), "dependent", "of-our-own → its head"),
+        (Row("of-our-own", HEAD), "link", "of-our-own → its target"),
         (Row("all", DEPENDENT), "dependent", "head → its dependent"),
     ],
 )
@@ -195,10 +196,11 @@ def test_a_relation_to_dependents_has_a_small_letter() -> None:
     assert (Row("amod", HEAD).letter, Row("amod", DEPENDENT).letter) == ("M", "m")
 
 
-def test_rules_are_ten_words_and_each_part_of_speech_to_either_side() -> None:
+def test_rules_are_distances_parts_of_speech_same_words_and_places() -> None:
     assert RULES[:2] == ("1 before", "1 behind")
     assert RULES[18:22] == ("10 before", "10 behind", "ADJ before", "ADJ behind")
-    assert len(RULES) == 2 * (10 + 17)
+    assert RULES[-3:] == ("same word before", "same word behind", "same place")
+    assert len(RULES) == 2 * (10 + 17) + 3
 
 
 def test_a_table_has_a_row_for_each_head_of_each_relation() -> None:

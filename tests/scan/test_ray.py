@@ -22,6 +22,7 @@ from attnscan.errors import (
     OptionError,
     PairsError,
 )
+from tests.support.links import antecedents, written
 from tests.support.treebanks import planted_file
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
@@ -64,6 +65,7 @@ def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy").symlink_to(toy)
     planted_file(tmp_path, "trees.conllu")
+    written(tmp_path / "coref.jsonl", antecedents())
     Path("own.py").write_text(
         "def two_back(batch):\n    return batch.same_sentence & (batch.offset == -2)\n"
     )
@@ -84,6 +86,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "long inputs cut": partial(attnscan.heads, LONG, on_long="truncate"),
     "profile": partial(attnscan.profile, pairs=PAIRS),
     "syntax": partial(attnscan.syntax, "trees.conllu", held="trees.conllu"),
+    "links": partial(attnscan.syntax, links="coref.jsonl", held="trees.conllu"),
 }
 
 

@@ -197,5 +197,7 @@ class TestRefusals:
         (tmp_path / "a.conllu").write_text(f"{rows}\n\n", encoding="utf-8")
         with pytest.raises(TooLongError, match=r"a\.conllu:1: the input is 42 tokens long"):
             attnscan.syntax(tmp_path / "a.conllu", model=toy)
-        with pytest.raises(InputError, match="no sentence of the treebank is left"):
+        with pytest.raises(
+            InputError, match="no sentence of the treebank, or of the links, is left"
+        ):
             attnscan.syntax(tmp_path / "a.conllu", model=toy, on_long="skip")

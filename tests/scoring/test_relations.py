@@ -20,20 +20,34 @@ from truth_of_syntax import linked, pointed
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import collate
+from attnscan.inputs.links import links_in
 from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
 from attnscan.scoring.blocks import add_sums
-from attnscan.scoring.relations import RelationScorer, RelationSums, items_of, ordered, syntax_of
+from attnscan.scoring.relations import (
+    Item,
+    RelationScorer,
+    RelationSums,
+    items_of,
+    ordered,
+    syntax_of,
+)
 
 LAYERS = 2
 HEADS = 3
 
 
-def sentence(heads: Sequence[int | None], relations: str, parts: str) -> Sentence:
+def sentence(
+    heads: Sequence[int | None], relations: str, parts: str, letters: str = "abcdefgh"
+) -> Sentence:
     """A letter a word."""
     words = [(2 * i, 2 * i + 1) for i in range(len(heads))]
     tags = {"head": list(heads), "deprel": relations.split(), "upos": parts.split()}
-    return Sentence(" ".join("abcdefgh"[: len(heads)]), words, tags)
+    return Sentence(" ".join(letters[: len(heads)]), words, tags)
+
+
+def items(known: Sentence, **options: bool) -> list[Item]:
+    return items_of(links_in(Pair(known)), **options)
 
 
 CAT = sentence([1, 2, None, 2], "det nsubj root punct", "DET NOUN VERB PUNCT")
@@ -41,13 +55,14 @@ BIG = sentence(
     [2, 2, 3, None, 6, 6, 3, 3],
     "det nmod:poss nsubj root det det obj punct",
     "DET NOUN NOUN VERB DET DET NOUN PUNCT",
+    "abdDeddb",
 )
 ONE = sentence([None], "root", "VERB")
 SENTENCES = [CAT, BIG, ONE, sentence([None, 0, 1], "root obj det", "VERB NOUN DET")]
 
 
 def test_items_are_heads_and_dependents_of_words() -> None:
-    assert sorted(items_of(CAT)) == [
+    assert sorted(items(CAT)) == [
         (Row("all", HEAD), 0, (1,)),
         (Row("all", HEAD), 1, (2,)),
         (Row("all", DEPENDENT), 1, (0,)),
@@ -59,20 +74,20 @@ def test_items_are_heads_and_dependents_of_words() -> None:
         (Row("punct", HEAD), 3, (2,)),
         (Row("punct", DEPENDENT), 2, (3,)),
     ]
-    assert (Row("det", DEPENDENT), 6, (4, 5)) in items_of(BIG)
+    assert (Row("det", DEPENDENT), 6, (4, 5)) in items(BIG)
 
 
 def test_subtypes_are_relations_of_their_own_where_asked() -> None:
-    plain = {item.row.relation for item in items_of(BIG)}
-    names = {item.row.relation for item in items_of(BIG, subtypes=True)}
+    plain = {item.row.relation for item in items(BIG)}
+    names = {item.row.relation for item in items(BIG, subtypes=True)}
     assert names == plain | {"nmod:poss"}
     assert "nmod" in plain
 
 
 def test_later_words_are_no_targets_in_a_causal_model() -> None:
-    items = items_of(CAT, causal=True)
-    assert len(items) == 5
-    for item in items:
+    causal = items(CAT, causal=True)
+    assert len(causal) == 5
+    for item in causal:
         assert max(item.targets) < item.query
 
 
@@ -144,18 +159,21 @@ def by_loops(
         tags: Any = one.known_pair.sentences[0].tags
         count = max(one.words) + 1  # of words with a piece: the one without stands last
         pieces = [list(np.flatnonzero(np.array(one.words) == number)) for number in range(count)]
-        items = []
-        for row, query, targets in items_of(one.known_pair.sentences[0]):
+        letters = one.known_pair.sentences[0].text.split()
+        eligible = []
+        for row, query, targets in items(one.known_pair.sentences[0]):
             known = [word for word in targets if word < count]
             if query < count and known:
-                items.append((rows_of(ours).index(row), query, known))
-        for r, query, targets in items:
+                eligible.append((rows_of(ours).index(row), query, known))
+        for r, query, targets in eligible:
             sums["n"][r, half] += 1
             for number, rule in enumerate(THEIR_RULES):
-                sums["rules"][r, half, number] += pointed(tags["upos"], query, *rule) in targets
+                sums["rules"][r, half, number] += (
+                    pointed(letters, tags["upos"], query, *rule) in targets
+                )
         for layer, head in np.ndindex(LAYERS, HEADS):
             a = merged(whole[layer, head].tolist(), pieces)
-            for r, query, targets in items:
+            for r, query, targets in eligible:
                 seen = max((k for k in range(count) if k != query), key=a[query].__getitem__)
                 weight = sum(a[query][k] for k in targets)
                 on_words = weight / sum(a[query])
@@ -168,7 +186,7 @@ def by_loops(
 
 def rows_of(sums: RelationSums) -> tuple[Row, ...]:
     return ordered(
-        Row(*name.split("|")[1:]) for name in sums["whole"].sums if name.startswith("met|")
+        Row(*name.split("\t")[1:]) for name in sums["whole"].sums if name.startswith("met\t")
     )
 
 
@@ -178,7 +196,7 @@ def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
     if name in known:
         return known[name][0]
     return np.stack(
-        [known[f"{name}|{row.relation}|{row.direction}"].sum(0) for row in rows_of(sums)]
+        [known["\t".join((name, *row))].sum(0) for row in rows_of(sums)]
     )
 
 
@@ -192,7 +210,7 @@ def test_sums_are_those_of_plain_loops(among: bool) -> None:
     assert _stacked(ours, "words").tolist() == [4 + 8 + 1 + 3, 1]
     punct = rows_of(ours).index(Row("punct", HEAD))
     assert _stacked(ours, "n")[punct].tolist() == [1, 0]  # the last word of BIG has no piece
-    assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17
+    assert _stacked(ours, "rules").shape[-1] == len(RULES) == 20 + 2 * 17 + 3
 
 
 @pytest.mark.parametrize("among", [False, True])
@@ -239,7 +257,7 @@ def sums_with(**changed: Any) -> RelationSums:
     for kind, blocks in sums.items():
         changed_sums = {}
         for name, values in blocks.sums.items():
-            new_values = changed.get(name.partition("|")[0], values)
+            new_values = changed.get(name.partition("\t")[0], values)
             changed_sums[name] = np.array(np.broadcast_to(new_values, values.shape), dtype=float)
         result[kind] = replace(blocks, sums=changed_sums)
     return result
@@ -349,7 +367,7 @@ def test_errors_are_clustered_by_document() -> None:
 
 def test_a_sentence_of_one_word_has_no_items_and_no_links() -> None:
     sums = scored([encoded(ONE, 0), encoded(CAT, 1)], weights_of(INPUTS[2:3] + INPUTS[:1]), [0, 1])
-    assert items_of(ONE) == []
+    assert items(ONE) == []
     assert sums["whole"].sums["links"].tolist() == [[2, 2]]
     assert sums["whole"].sums["words"].tolist() == [[5, 0]]
 
@@ -359,6 +377,7 @@ def test_the_first_of_equally_attended_words_counts() -> None:
     one = encoded(CAT, 0)
     even = torch.full((LAYERS, HEADS, len(one.tokens), len(one.tokens)), 1 / len(one.tokens))
     sums = scored([one], [even], [0])
-    names = ["det|dep->head", "nsubj|dep->head", "det|head->dep", "punct|head->dep"]
-    hits = [sums["documents"].sums[f"hits|{name}"][0, 0, 0] for name in names]
+    rows = [("det", HEAD), ("nsubj", HEAD), ("det", DEPENDENT), ("punct", DEPENDENT)]
+    names = ["\t".join(("hits", *row)) for row in rows]
+    hits = [sums["documents"].sums[name][0, 0, 0] for name in names]
     assert hits == [1, 0, 1, 0]

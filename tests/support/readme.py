@@ -118,7 +118,7 @@ def _is_shared(name: str) -> bool:
     """Whether an option stands on the page of those that commands share: two commands have it, in
     one meaning.
     """
-    if name == "held":  # a second treebank of `syntax`, and of others a second file of pairs
+    if name == "held":  # second inputs of `syntax`, and of others a second file of pairs
         return False
     return len(_with(name)) > 1 and name in {
         *USUAL,

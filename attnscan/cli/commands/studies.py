@@ -6,7 +6,7 @@ import typer
 
 from attnscan.cli.calls import answer, call, drawing
 from attnscan.cli.options import flag, option
-from attnscan.cli.output import input_lines, output_of
+from attnscan.cli.output import input_lines, links_lines, output_of
 from attnscan.inputs.files import shown
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.patterns import with_own
@@ -74,10 +74,10 @@ def syntax(
     relation = context.params["relation"]
     chosen = None if heads is None else result.grid.select(heads)
     above = []
-    for name in ("treebank", "held"):
-        files = context.params[name]
-        if files:
-            above.append(f"{name}  {', '.join(map(shown, files))}")
+    if context.params["treebank"]:
+        above.append(f"treebank  {', '.join(map(shown, context.params['treebank']))}")
+    for name in ("links", "held"):
+        above += links_lines(name, context.params[name] or ())
     output.write(
         lambda: result.to_frame(relation, chosen),
         lambda width: syntax_view(result, width, relation, every=show_all),

@@ -22,11 +22,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from attnscan.errors import OptionError
+from attnscan.inputs.links import has_tree, links_in
 from attnscan.results.attention import Attention, check_drawn
 from attnscan.results.grid import Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import Prediction
-from attnscan.results.syntax import ReadTree, Syntax, TreesRead
+from attnscan.results.syntax import InputsRead, ReadInput, Syntax
 from attnscan.text import plain
 from attnscan.views.behaviour import ranked_by, summary
 from attnscan.views.page import arrays
@@ -104,44 +105,48 @@ def page(result: HeadScores | Sequence[HeadScores], options: PageOptions | None 
     return _fill(inputs, options)
 
 
-def trees_page(read: TreesRead, options: PageOptions) -> Page:
+def links_page(read: InputsRead, options: PageOptions) -> Page:
     """Every head on some sentences, and what heads follow in all of them.
 
-    Each sentence has its dependency tree over the head view. The page holds no queries and keys.
+    Each sentence has its dependency tree, or its other links, over the head view. The page holds no
+    queries and keys.
     Raises: as `page`.
     """
     options = replace(options, neurons=False)
-    order = strongest_first(read.sentences[0].result)
+    order = strongest_first(read.inputs[0].result)
     inputs = []
-    for tree in read.sentences:
-        page_input = _input_of(tree.result, options, order, inputs=len(read.sentences))
-        _add_tree(page_input.facts, tree)
+    for linked in read.inputs:
+        page_input = _input_of(linked.result, options, order, inputs=len(read.inputs))
+        _add_links(page_input.facts, linked)
         inputs.append(page_input)
     syntax = read.syntax
     followed = [_followed(syntax, head) for head in syntax.grid]
-    reading = f"{syntax.sentences:,} sentences, {syntax.signature.reading}"
+    reading = f"{syntax.count_inputs()}, {syntax.signature.reading}"
     return _fill(inputs, options, treebank={"heads": followed, "of": reading})
 
 
-def _add_tree(facts: dict[str, Any], tree: ReadTree) -> None:
-    """Add a sentence's tree to its facts, and which word each word attends to most."""
-    sentence = tree.sentence
-    facts["key"] = str(tree.number)
+def _add_links(facts: dict[str, Any], linked: ReadInput) -> None:
+    """Add an input's links to its facts, and which word each word attends to most."""
+    pair = linked.pair
+    facts["key"] = str(linked.number)
     facts["tree"] = {
-        "text": plain(sentence.text),
-        "words": [token_text(sentence.word(word)) for word in range(len(sentence.words or ()))],
-        "wordOf": tree.owners,
-        "heads": sentence.tags["head"],
-        "relations": [plain(str(relation)) for relation in sentence.tags["deprel"]],
+        "text": " / ".join(plain(text) for text in pair.texts),
+        "words": [token_text(word) for word in linked.words],
+        "wordOf": linked.owners,
+        "arcs": [
+            {"from": link.query, "to": link.target, "relation": plain(link.relation)}
+            for link in links_in(pair)
+        ],
+        "isTree": has_tree(pair),
     }
-    for by in tree.result.scores_by:
+    for by in linked.result.scores_by:
         if by not in facts["whyNot"]:
-            most_attended = (tree.most_attended(by) + 1).astype(np.uint16)
+            most_attended = (linked.most_attended(by) + 1).astype(np.uint16)
             facts["texts"][f"most-{by}"] = arrays.pack(most_attended)
 
 
 def _followed(syntax: Syntax, head: Head) -> str:
-    """What a head follows in a treebank, with its numbers."""
+    """What a head follows in a treebank, or in links, with its numbers."""
     if head not in syntax.main_rows:
         return "no relation beyond fixed rules"
     best = syntax.main_rows[head]

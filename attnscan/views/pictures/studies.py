@@ -12,7 +12,6 @@ from attnscan.results.ablation import Ablation, Effect
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, Similarity
 from attnscan.results.syntax import FEW_SENTENCES, Syntax
 from attnscan.results.trace import Trace
-from attnscan.text import counted
 from attnscan.views import palette
 from attnscan.views.palette import letter, on_white, paper_color, words
 from attnscan.views.pictures.panels import (
@@ -177,10 +176,10 @@ def draw_syntax(result: Syntax, width: float) -> Figure:
         mark = entry[0]
         if mark in color_by_mark:
             legend[f"{mark}  {entry[2:]} ({marks.count(mark)})"] = color_by_mark[mark]
-    sentences = counted(result.sentences, "sentence")
-    captions = [f"Map: what heads follow in {sentences}, {result.signature.reading}."]
+    captions = [f"Map: what heads follow in {result.count_inputs()}, {result.signature.reading}."]
     if result.sentences < FEW_SENTENCES:
-        captions.append(f"Below {FEW_SENTENCES} sentences, results may not hold in other texts.")
+        inputs = "sentences" if result.has_trees else "inputs"
+        captions.append(f"Below {FEW_SENTENCES} {inputs}, results may not hold in other texts.")
     colors = [color_by_mark[mark] for mark in marks]
     return draw_letters(result.grid, marks, colors, legend, width, *captions)
 

@@ -134,10 +134,14 @@ def _lost(card: Card) -> str:
 def _syntax(syntax: Syntax, head: Head, width: int) -> Iterator[RenderableType]:
     """What the head is said to follow, its trees, and the relations that it follows most."""
     statement = plain(syntax.statements.get(head, "no relation beyond fixed rules"))
-    uuas = number(float(syntax.uuas[head.place])) or "n/a"
-    trees = f"UUAS {uuas}, the chain {number(syntax.chain_uuas) or 'n/a'}"
-    basis = f"{counted(syntax.sentences, 'sentence')}; gain over the offset, * by Holm"
-    yield from wrapped(f"Syntax: {statement}. Trees: {trees} ({basis}).", width, style="")
+    basis = f"{syntax.count_inputs()}; gain over the best rule, * by Holm"
+    if syntax.has_trees:
+        uuas = number(float(syntax.uuas[head.place])) or "n/a"
+        trees = f"UUAS {uuas}, the chain {number(syntax.chain_uuas)}"
+        text = f"Syntax: {statement}. Trees: {trees} ({basis})."
+    else:
+        text = f"Links: {statement} ({basis})."
+    yield from wrapped(text, width, style="")
     rows = syntax.head_rows(head)[:_RELATIONS]
     if len(rows):
         yield relations_table(syntax, rows, _RELATION_COLUMNS, width)

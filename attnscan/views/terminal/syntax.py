@@ -12,7 +12,15 @@ from rich.text import Text
 
 from attnscan.results.grid import Head
 from attnscan.results.lazy import pd
-from attnscan.results.syntax import FEW_SENTENCES, HEAD, MIN_SENTENCES, MIN_WEIGHT, NOTHING, Syntax
+from attnscan.results.syntax import (
+    FEW_SENTENCES,
+    HEAD,
+    MIN_SENTENCES,
+    MIN_WEIGHT,
+    NOTHING,
+    Row,
+    Syntax,
+)
 from attnscan.text import counted, plain
 from attnscan.views.terminal.parts import Column, flowed, model_line, number, table_of, wrapped
 
@@ -21,8 +29,8 @@ _RANKED = 15
 _HEAD_COLUMNS = ("head", "right", "rule", "gain", "weight")
 _KEY = (
     "right: how often the most attended other word is the one. rule: the best fixed rule, so many "
-    "words away or the nearest of a part of speech. gain: with its 95 % interval, * if it holds by "
-    "Holm. weight: on the targets, of all."
+    "words away, the nearest of a part of speech or the nearest same word. gain: with its 95 % "
+    "interval, * if it holds by Holm. weight: on the targets, of all."
 )
 
 
@@ -31,9 +39,9 @@ def syntax_view(
 ) -> RenderableType:
     """The relations that some head follows, best first, or all; or all heads for one relation.
 
-    Raises: SelectionError for a relation that the treebank does not have.
+    Raises: SelectionError for a relation that the treebank, or the links, do not have.
     """
-    about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
+    about = f"  {result.count_inputs()}, {result.words:,} words"
     blocks: list[RenderableType] = [
         model_line(result.signature, about),
         *wrapped(_summary(result), width, style=""),
@@ -63,7 +71,8 @@ def _heads_of(
         ranked = known.sort_values("accuracy", ascending=False, kind="stable")
         drawn = ranked if every else ranked[:_RANKED]
         yield ""
-        yield Text(_row_name(relation, str(direction)), style="bold")
+        row = Row(relation, str(direction))
+        yield Text(_row_name(result, row), style="bold")
         yield relations_table(result, drawn, names, width)
         if len(drawn) < len(ranked):
             yield Text(f"{len(drawn)} of {len(ranked)} heads; --all for all.", style="dim")
@@ -76,7 +85,8 @@ def _summary(result: Syntax) -> str:
     )
     if result.held is not None:
         again = result.holds & (result.held_values("holds") == 1)
-        text += f", {again.sum():,} of these ({_count_heads(again)}) in the second treebank, too"
+        second = "the second treebank" if result.held.has_trees else "the second links"
+        text += f", {again.sum():,} of these ({_count_heads(again)}) in {second}, too"
     heads = counted(len(result.statements), "head follows", "heads follow")
     text += f"; {heads} a relation beyond these."
     if np.isnan(result.uuas).all():
@@ -93,10 +103,12 @@ def _count_heads(holds: NDArray[np.bool_]) -> str:
 
 def _warnings(result: Syntax) -> Iterator[str]:
     if result.sentences < FEW_SENTENCES:
-        yield f"Below {FEW_SENTENCES} sentences, results may not hold in other texts."
+        inputs = "sentences" if result.has_trees else "inputs"
+        yield f"Below {FEW_SENTENCES} {inputs}, results may not hold in other texts."
     if result.clusters < 2:
+        subject = "The treebank is" if result.has_trees else "The links are of"
         yield (
-            "The treebank is one document, so gains have no error, and none can hold: name files "
+            f"{subject} one document, so gains have no error, and none can hold: name files "
             "of more documents."
         )
     if result.wordless:
@@ -119,13 +131,21 @@ def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
     few = len({row.relation for row in result.rows} - set(best["relation"]))
     if few:
         have = "has" if few == 1 else "have"
-        sentences = f"fewer than {MIN_SENTENCES} sentences"
+        sentences = f"fewer than {MIN_SENTENCES} {'sentences' if result.has_trees else 'inputs'}"
         yield f"{counted(few, 'relation')} in {sentences} {have} no numbers."
-    yield "The treebank's guidelines decide what is a head."
+    if result.has_trees:
+        yield "The treebank's guidelines decide what is a head."
+    else:
+        yield "Who made the links decided what is linked."
 
 
-def _row_name(relation: str, direction: str) -> str:
-    return f"{plain(relation)} → head" if direction == HEAD else f"head → {plain(relation)}"
+def _row_name(result: Syntax, row: Row) -> str:
+    """A row as `obj → head` or, of links that are no treebank's, `coref → target`."""
+    end = row.head
+    if row.relation == "all" and not result.has_trees:
+        end = "target"
+    relation = plain(row.relation)
+    return f"{relation} → {end}" if row.direction == HEAD else f"{end} → {relation}"
 
 
 def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], width: int) -> Table:
@@ -137,7 +157,7 @@ def relations_table(result: Syntax, rows: pd.DataFrame, names: Sequence[str], wi
         error = "" if np.isnan(half) else f" ± {half:.2f}{star}"
         name = Head(row["layer"], row["head"]).name
         texts: dict[str, str | Text] = {
-            "relation": _row_name(row["relation"], row["direction"]),
+            "relation": _row_name(result, Row(row["relation"], row["direction"])),
             "head": Text(name, style="bold" if row["stated"] else ""),
             "right": number(row["accuracy"]),
             "rule": f"{row['rule']} {number(row['rule_accuracy'])}",

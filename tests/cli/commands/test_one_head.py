@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from support.command_line import A, B, run, table
+from support.links import antecedents, written
 from support.toy_bert import save_toy_bert
 from support.treebanks import planted_file
 
@@ -65,6 +66,23 @@ class TestHead:
         assert all(row == by_row[row["relation"], row["direction"]] for row in card["syntax"])
         assert (card["uuas"], card["syntax_label"]) == (alone["heads"][0]["uuas"], None)
         assert document["treebank_signature"]["pairs_read"] == 288
+
+    def test_with_links_a_card_tells_what_the_head_follows(
+        self, over: tuple[str, ...], tmp_path: Path
+    ) -> None:
+        links = written(tmp_path / "coref.jsonl", antecedents())
+        lines = run("head", "1-1", *over, "--links", links).stdout.splitlines()
+        screen = " ".join(" ".join(lines).split())
+        assert lines[1].startswith("links  ")
+        assert "Links: no relation beyond fixed rules (96 inputs;" in screen
+        assert "UUAS" not in screen
+        document = json.loads(run("head", "1-1", *over, "--links", links, "-f", "json").stdout)
+        assert document["links_signature"]["pairs_read"] == 96
+        assert {row["relation"] for row in document["heads"][0]["syntax"]} == {
+            "all",
+            "coref",
+            "next",
+        }
 
 
 def rows_of(heads: str, *options: str) -> pd.DataFrame:

@@ -21,6 +21,7 @@ import pytest
 from support.command_line import run
 from support.drawn_pictures import size, texts
 from support.hostile.runs import interrupt, once_served, served_for_a_moment
+from support.links import written
 from support.live_session import body_of
 from support.page_contents import Elements
 from support.toy_bert import save_toy_bert
@@ -164,6 +165,22 @@ class TestReport:
         assert run(*arguments, "--sentences", "40,2-3").output == ""
         inputs = Elements(path.read_text(encoding="utf-8")).data["inputs"]
         assert [each["key"] for each in inputs] == ["40", "2", "3"]
+
+    def test_links_are_arcs_through_both_sentences(self, tmp_path: Path) -> None:
+        model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "articles to nouns"}))
+        links = [["coref", 3, 1], ["other", 4, 0]]
+        records = [{"text": "the cat sat", "text_b": "i ran", "links": links}]
+        path = tmp_path / "page.html"
+        arguments = ["--links", written(tmp_path / "a.jsonl", records), "--model", model, *OFF]
+        run("report", *arguments, "-o", str(path))
+        (page_input,) = Elements(path.read_text(encoding="utf-8")).data["inputs"]
+        linked = page_input["tree"]
+        assert linked["words"] == ["the", "cat", "sat", "i", "ran"]
+        assert linked["text"] == "the cat sat / i ran" and not linked["isTree"]
+        assert linked["wordOf"] == [-1, 0, 1, 2, -1, 3, 4, -1]
+        assert linked["arcs"][0] == {"from": 3, "to": 1, "relation": "coref"}
+        done = refused("report", *arguments, "--sentences", "2", "-o", str(path))
+        assert done.stderr == "attnscan: there is no sentence 2; the links have 1 sentence\n"
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
         words = " ".join(["the cat sat on the mat and the dog ran"] * 6)

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from support.command_line import run, table
 from support.drawn_pictures import texts
+from support.links import antecedents, as_links, written
 from support.toy_bert import AFTER, BEFORE, PAIRS, save_toy_bert
 from support.treebanks import planted_file
 from typer.testing import CliRunner
@@ -237,6 +238,24 @@ class TestSyntax:
         assert document["signature"]["pairs_read"] == 288
         assert document["words_without_token"] == 0
         assert [row["direction"] for row in document["heads"]] == ["dep->head", "head->dep"]
+
+    def test_links_are_read_in_its_place(self, syntax: tuple[str, ...], tmp_path: Path) -> None:
+        _, _, treebank, *model = syntax
+        path = written(tmp_path / "trees.jsonl", as_links(treebank))
+        screen = run("syntax", "--links", path, "--held", treebank, *model).stdout
+        lines = screen.splitlines()
+        assert lines[0].startswith("links  ") and lines[1] == f"held  {treebank}"
+        said = " ".join(screen.split())
+        assert "288 inputs" in said and "Who made the links decided what is linked." in said
+        assert "UUAS" not in screen and "in the second treebank, too" in said
+        ours = table("syntax", "--links", path, *model).drop(columns=["uuas", "chain_uuas"])
+        theirs = table(*syntax[:3], *model).drop(columns=["uuas", "chain_uuas"])
+        assert ours.equals(theirs)
+
+    def test_the_first_line_says_what_was_read(self, syntax: tuple[str, ...], place: Path) -> None:
+        written(place / "a.jsonl", antecedents()[:2])
+        line = run("syntax", "--links", "a.jsonl", *syntax[3:]).stdout.splitlines()[0]
+        assert line == "links  a.jsonl (2 records, 14 links: 12 next, 2 coref)"
 
     def test_what_is_no_relation_of_the_treebank_is_refused(self, syntax: tuple[str, ...]) -> None:
         for relation, said in {

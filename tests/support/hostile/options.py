@@ -94,7 +94,15 @@ def _values(option: Any) -> tuple[str, ...]:
     kinds = {annotation := option.type_descriptor.annotation, *get_args(annotation)}
     if kinds & {int, float}:
         return (*NUMBERS, "", "x", "١")
-    if Path in kinds or option.name in ("pairs", "treebank", "held", "model", "against", "state"):
+    if Path in kinds or option.name in (
+        "pairs",
+        "treebank",
+        "links",
+        "held",
+        "model",
+        "against",
+        "state",
+    ):
         return PLACES
     return (*TEXTS, *NUMBERS)
 

@@ -1,4 +1,4 @@
-// A sentence's dependency tree over the head view, with the arcs that heads follow.
+// A sentence's dependency tree, or its other links, over the head view, with the arcs that heads follow.
 
 import { html } from "./preact.js";
 import { Group } from "./dom.js";
@@ -16,24 +16,24 @@ export function Tree({ heads, weights }) {
   const by = ofCarried(reading()) ? "carried" : "weight";
   const most = once(`most-${by}`, async () => joined(await bytesOf(`most-${by}`)));
   if (!most) return null;
-  const { words, heads: headOf, relations, wordOf } = facts.tree;
+  const { words, wordOf, isTree } = facts.tree;
   const follows = (head, from, to) => most[head.index * words.length + from] === to + 1;
-  const arcs = headOf.flatMap((to, from) => {
-    if (to === null) return [];
-    const way = (start, end) => (head, place) => [follows(head, start, end), wordWeight(weights[place], start, end)];
-    return [{ from, to, relation: relations[from], up: heads.map(way(from, to)), down: heads.map(way(to, from)) }];
-  });
-  const places = layOut(words, relations, headOf, arcs);
+  const way = (start, end) => (head, place) => [follows(head, start, end), wordWeight(weights[place], start, end)];
+  const arcs = facts.tree.arcs.map(({ from, to, relation }) => (
+    { from, to, relation, up: heads.map(way(from, to)), down: heads.map(way(to, from)) }));
+  const hasHead = new Set(arcs.map(({ from }) => from));
+  const places = layOut(words, arcs);
+  const name = isTree ? "Dependency tree" : "Links";
   const height = LEVEL * (1 + Math.max(0, ...arcs.map(({ level }) => level)));
   const lines = lit ? heardOf(arcs[lit], heads) : heads.map((head, place) => followedOf(head, place, arcs));
   return html`<div id="tree">
-    <div class="reach" tabindex="0" role="region" aria-label="Dependency tree">
+    <div class="reach" tabindex="0" role="region" aria-label=${name}>
       <div class="whole" style=${{ width: `${places.width}px`, height: `${height + 24}px` }}>
         <svg width=${places.width} height=${height} aria-hidden="true">
           ${arcs.map((arc, place) => html`<${Arc} ...${{ arc, heads, height, isLit: lit === String(place) }} />`)}
         </svg>
         <${ArcNames} ...${{ arcs, heads, height }} />
-        <div class="words">${words.map((word, place) => html`<bdi class=${headOf[place] === null ? "root" : ""}
+        <div class="words">${words.map((word, place) => html`<bdi class=${isTree && !hasHead.has(place) ? "root" : ""}
           title=${wordOf.includes(place) ? word : `${word}: no token is of this word`}
           style=${{ left: `${places.middle[place]}px`, top: `${height}px` }}>${word}</bdi>`)}</div>
       </div>
@@ -56,7 +56,7 @@ function ArcNames({ arcs, heads, height }) {
     const token = `q${facts.tree.wordOf.indexOf(from)}`;
     if (token !== "q-1") change({ token: state.token === token ? "" : token });
   };
-  return html`<${Group} class="labels" role="group" aria-label="Arcs of the dependency tree" onPointerOver=${light}
+  return html`<${Group} class="labels" role="group" aria-label=${facts.tree.isTree ? "Arcs of the dependency tree" : "Arcs of the links"} onPointerOver=${light}
     onfocusin=${light} onPointerLeave=${unlight} onfocusout=${unlight}>
     ${arcs.map((arc, place) => html`<button type="button" value=${String(place)}
       class=${followerOf(arc, heads) ? "followed" : ""} aria-label=${heardOf(arc, heads).join(". ")}
@@ -97,21 +97,23 @@ function heardOf({ from, to, relation, up, down }, heads) {
   });
 }
 
-/** How many arcs a head follows, and what it follows in the whole treebank. */
+/** How many arcs a head follows, and what it follows in all sentences. */
 function followedOf(head, place, arcs) {
   const by = ofCarried(reading()) ? "By what it carries" : "By attention weight";
   const [up, down] = ["up", "down"].map((way) => arcs.filter((arc) => arc[way][place][0]).length);
-  const counts = `follows ${up} of ${arcs.length} arcs from a word to its head, ${down} from a head to its word`;
+  const end = facts.tree.isTree ? "head" : "target";
+  const counts = `follows ${up} of ${arcs.length} arcs from a word to its ${end}, ${down} from a ${end} to its word`;
   return `${by}, head ${head.name} ${counts}. Over ${treebank.of}: ${treebank.heads[head.index]}.`;
 }
 
 /** Set each arc's level, above all shorter ones that it shares words with, and where it stands on its words. */
-function layOut(words, relations, headOf, arcs) {
+function layOut(words, arcs) {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   context.font = `15px ${getComputedStyle(document.body).fontFamily}`;
   const widths = words.map((word, place) => {
-    const isBeside = headOf[place] !== null && Math.abs(headOf[place] - place) === 1; // its arc needs room for its name
-    return 16 + Math.max(Math.min(250, context.measureText(word).width), isBeside ? 8 * relations[place].length : 0);
+    const beside = arcs.filter(({ from, to }) => from === place && Math.abs(to - from) === 1);
+    const names = beside.map(({ relation }) => 8 * relation.length); // such an arc needs room for its name
+    return 16 + Math.max(Math.min(250, context.measureText(word).width), ...names);
   });
   const width = widths.reduce((sum, each) => sum + each, 0);
   let end = 0;
