@@ -21,8 +21,10 @@ from typing import Any
 
 import attnscan
 
-MODULES = "bisect cmd code colorsys configparser copyreg difflib filecmp fnmatch graphlib heapq pprint \
-sched selectors shelve shlex statistics string tempfile textwrap timeit tokenize trace"
+MODULES = (
+    "bisect cmd code colorsys configparser copyreg difflib filecmp fnmatch graphlib heapq pprint "
+    "sched selectors shelve shlex statistics string tempfile textwrap timeit tokenize trace"
+)
 MOST_WORDS = 200  # of an input: longer classes are taken method by method
 Position = tuple[int, int]
 

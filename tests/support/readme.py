@@ -210,7 +210,7 @@ def _families() -> str:
 
 _IN_TABLE_OF_PARAMETERS = {
     *("pairs", "model", "tokenizer", "heads", "pattern", "weights", "labels"),
-    *("progress", "on_bad", "alignments"),
+    *("progress", "on_bad", "alignments", "treebank", "links"),
 }
 
 

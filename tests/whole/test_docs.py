@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ import transformers
 from support.docstring_examples import check_examples, modules_with_examples
 from support.drawn_pictures import texts
 from support.families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
+from support.links import written
 from support.pictures import DIRECTORY, of_command, pictures, screens, studies
 from support.readme import PAGES, README, updated
 from support.tokenizers_of_kinds import wordpiece
@@ -25,7 +26,7 @@ from attnscan.cli.app import app
 from attnscan.cli.commands.pictures_and_pages import PlotKind
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.errors import AttnscanError, OptionError
-from attnscan.inputs.read import shipped_pairs
+from attnscan.inputs.read import read_linked, shipped_pairs
 from attnscan.inputs.records import KNOWN_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
@@ -129,6 +130,47 @@ def test_counts_in_prose_are_those_of_the_program() -> None:
     assert f"In the {carried} families that\nshow it" in (DOCS / "carried.md").read_text(
         encoding="utf-8"
     )
+
+
+COREFERENCE = """# global.Entity = eid-etype-head-other
+# newdoc id = d1
+# text = Anna lost her keys.
+1\tAnna\t_\tPROPN\t_\t_\t2\tnsubj\t_\tEntity=(e1-person-1-)
+2\tlost\t_\tVERB\t_\t_\t0\troot\t_\t_
+3\ther\t_\tPRON\t_\t_\t4\tdet\t_\tEntity=(e2-object-2-(e1-person-1-)
+4\tkeys\t_\tNOUN\t_\t_\t2\tobj\t_\tEntity=e2)|SpaceAfter=No
+5\t.\t_\tPUNCT\t_\t_\t2\tpunct\t_\t_
+
+# text = The woman found them
+1\tThe\t_\tDET\t_\t_\t2\tdet\t_\tEntity=(e1-person-2-
+2\twoman\t_\tNOUN\t_\t_\t3\tnsubj\t_\tEntity=e1)
+3\tfound\t_\tVERB\t_\t_\t0\troot\t_\t_
+3.1\tx\t_\t_\t_\t_\t_\t_\t_\tEntity=(e2-object-1-)
+4\tthem\t_\tPRON\t_\t_\t3\tobj\t_\tEntity=(e2-object-1-)
+
+# newdoc id = d2
+# text = She
+1\tShe\t_\tPRON\t_\t_\t0\troot\t_\tEntity=(e1-person-1-)
+
+"""
+
+
+def test_the_recipe_of_coreference_links_mentions(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "coref.conllu").write_text(COREFERENCE, encoding="utf-8")
+    page = (DOCS / "recipes.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (recipe,) = [block for block in blocks if "coref" in block]
+    monkeypatch.setattr(attnscan, "syntax", lambda links: list(links))
+    names: dict[str, Any] = {}
+    exec(recipe, names)
+    first, second = names["result"]
+    assert first["words"] == ["Anna", "lost", "her", "keys", ".", "The", "woman", "found", "them"]
+    assert first["links"] == [["coref", 2, 0], ["coref", 6, 2], ["coref", 8, 3]]
+    assert second["links"] == [] and second["document"] == 1
+    written(place / "coref.jsonl", names["result"])
+    assert [record.pair.a for record in read_linked(["coref.jsonl"])][1] == "She"
 
 
 def test_the_names_of_columns_are_all_told_in_their_order() -> None:
