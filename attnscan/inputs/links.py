@@ -36,6 +36,8 @@ from attnscan.inputs.sentence import (
 _KEYS = ("text", "text_b", "words", "links", "tags", "document")
 _TREE_TAGS = {"head", "deprel", "upos"}
 _LINK_FORM = '["coref", 5, 1]: a relation, the number of a query word and that of its target'
+_LONGEST_NAME = 100
+_NAME = f"string of at most {_LONGEST_NAME} printable characters"
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """What `decode_lines` leaves of bytes that are not UTF-8."""
 
@@ -181,10 +183,14 @@ def _tags(values: Any, count: int) -> list[str | None] | None:
         size = len(values) if isinstance(values, list | tuple) else "no list"
         raise _bad(f"its 'tags' are {size}, and its words {count}: give a tag for each word")
     for value in values:
-        is_tag = value is None or (isinstance(value, str) and value.isprintable())
-        if not is_tag:
-            raise _bad(f"its 'tags' have {value!r:.40} in it, which is no printable string")
+        if value is not None and not _is_name(value):
+            raise _bad(f"its 'tags' have {value!r:.40} in it, which is no {_NAME}")
     return list(values)
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a value can name a relation or a tag: sums are kept by these names."""
+    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_NAME
 
 
 def _document(value: Any) -> str | None:
@@ -206,11 +212,8 @@ def _link(value: Any, count: int) -> Link:
     if not isinstance(value, list | tuple) or len(value) != 3:
         raise _bad(f"{shown} is none such as {_LINK_FORM}")
     relation, *ends = value
-    if not isinstance(relation, str):
-        raise _bad(f"the relation of {shown} is no string")
-    name = relation.partition(":")[0]
-    if not relation.isprintable() or not name.strip():
-        raise _bad(f"the relation of {shown} is blank, or has characters that are not printable")
+    if not _is_name(relation) or not relation.partition(":")[0].strip():
+        raise _bad(f"the relation of {shown} is no {_NAME} that is not blank")
     for end in ends:
         if not isinstance(end, Integral) or isinstance(end, bool):
             raise _bad(f"{shown} has {end!r:.20}, which is not the number of a word")

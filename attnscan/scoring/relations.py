@@ -574,4 +574,4 @@ def _document(encoded: EncodedInput) -> str:
     document = document_of(encoded.known_pair)
     if document is None:
         return encoded.known_pair.text_key_after()
-    return hashed(document.encode())
+    return hashed(document.encode(errors="surrogatepass"))

@@ -69,6 +69,12 @@ REFUSED = [
     ("ablate -p predictive --predictive off", 2, "leaves no heads"),
     ("ablate --measure masked-lm --heads 0-0", 1, "masked-lm cannot be measured with bundled"),
     ("ablate --heads 0-0 -o x.gif", 1, "cannot tell the format"),
+    (
+        "syntax --treebank t.conllu --links l.jsonl",
+        2,
+        "--treebank and --links were both given; give one of them",
+    ),
+    ("syntax", 2, "there is no treebank, and there are no links; name a .conllu file with"),
     ("syntax --treebank t.conllu --heads 0-0", 2, "--heads is for tables"),
     ("serve --against ./nowhere", 1, "there is no directory ./nowhere"),
     ("plot 'A b.' -o a.svg.gz", 2, "there is no picture format 'gz'; give png, svg or pdf"),

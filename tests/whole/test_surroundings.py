@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 ONE_MACHINE = "next-word     1      1     8 L1H8  0.826   0.027         0.821"
 SAYS = {
+    "code_links.py": ["functions and classes, ", "assigned dep->head", "same word before"],
     "compare.py": ["N → e  1-8"],
     "notebook.sh": [],
     "on_dask.py": [ONE_MACHINE],
