@@ -170,7 +170,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
 
 
 def _check_links(subject: _Subject, sentences: str | None, *, has_links: bool) -> None:
-    """Raises: OptionError if sentences are chosen of nothing with links, or more is given."""
+    """Raises: OptionError if sentences are chosen where no links are given, or more is."""
     if not has_links and sentences is not None:
         raise OptionError(
             "--sentences is for --treebank and --links", "name one of them, or leave it out"

@@ -106,7 +106,7 @@ def read_linked(
             )
         if suffix not in ("", ".jsonl", ".ndjson", ".conllu"):
             raise PairsError(
-                f"{shown(file)} is no file of links", "write JSON lines, into a file .jsonl"
+                f"{shown(file)} is not a file of links", "write JSON lines, into a file .jsonl"
             )
     reports = collected()
     return _read_linked_files(files, on_bad, on_note, reports, with_treebanks=with_treebanks)

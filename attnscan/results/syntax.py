@@ -8,7 +8,7 @@ the target of any other link, or with the words that ask for it. Numpy, no torch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, SelectionError, nearest
-from attnscan.inputs.sentence import Pair
+from attnscan.inputs.links import has_tree, links_in
+from attnscan.inputs.sentence import Link, Pair
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
@@ -401,7 +402,7 @@ class Syntax:
         return frame.astype({"held_holds": "boolean"})
 
 
-def check_relation(relation: str, relations: Iterable[str], *, is_treebank: bool) -> None:
+def check_relation(relation: str, relations: Iterable[str], *, is_treebank: bool = True) -> None:
     """Raises: SelectionError if a treebank, or links, lack a relation, with the nearest name."""
     names = list(dict.fromkeys(relations))
     if relation not in names:
@@ -419,6 +420,16 @@ class ReadInput:
     owners: tuple[int, ...]
     """Of each token the number of its word, through both sentences, or NO_WORD."""
     result: HeadScores  # with the attention, token by token
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether it is a sentence of a treebank."""
+        return has_tree(self.pair)
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """The links between its words; of a tree, those of words with their heads."""
+        return links_in(self.pair)
 
     @property
     def words(self) -> list[str]:

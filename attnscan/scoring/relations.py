@@ -153,9 +153,9 @@ def _stacked(blocks: PairSums, name: str, rows: Sequence[Row]) -> FloatArray:
 
     Shape: [block, ..., row].
     """
-    by_row = [blocks.sums.get(_name_of_sum(name, row)) for row in rows]
-    zeros = np.zeros_like(next(values for values in by_row if values is not None))
-    return np.stack([zeros if values is None else values for values in by_row], -1)
+    sums_by_row = [blocks.sums.get(_name_of_sum(name, row)) for row in rows]
+    zeros = np.zeros_like(next(values for values in sums_by_row if values is not None))
+    return np.stack([zeros if values is None else values for values in sums_by_row], -1)
 
 
 def _tags_in(blocks: PairSums) -> set[str]:

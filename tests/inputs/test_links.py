@@ -136,8 +136,8 @@ def test_keys_that_are_not_read_are_noted_once(tmp_path: Path) -> None:
     ("name", "why"),
     [
         ("t.conllu", r"is a treebank, and no file of links; give it as treebank"),
-        ("t.csv", r"is no file of links; write JSON lines, into a file \.jsonl"),
-        ("t.json", r"is no file of links; write JSON lines, into a file \.jsonl"),
+        ("t.csv", r"is not a file of links; write JSON lines, into a file \.jsonl"),
+        ("t.json", r"is not a file of links; write JSON lines, into a file \.jsonl"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(make: Make, name: str, why: str) -> None:

@@ -195,9 +195,7 @@ def _stacked(sums: RelationSums, name: str) -> np.ndarray[Any, Any]:
     known = sums["documents" if name in ("n", "hits", "rules") else "whole"].sums
     if name in known:
         return known[name][0]
-    return np.stack(
-        [known["\t".join((name, *row))].sum(0) for row in rows_of(sums)]
-    )
+    return np.stack([known["\t".join((name, *row))].sum(0) for row in rows_of(sums)])
 
 
 @pytest.mark.parametrize("among", [False, True])

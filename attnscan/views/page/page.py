@@ -22,7 +22,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from attnscan.errors import OptionError
-from attnscan.inputs.links import has_tree, links_in
 from attnscan.results.attention import Attention, check_drawn
 from attnscan.results.grid import Head, Heads
 from attnscan.results.heads import HeadScores
@@ -135,9 +134,9 @@ def _add_links(facts: dict[str, Any], linked: ReadInput) -> None:
         "wordOf": linked.owners,
         "arcs": [
             {"from": link.query, "to": link.target, "relation": plain(link.relation)}
-            for link in links_in(pair)
+            for link in linked.links
         ],
-        "isTree": has_tree(pair),
+        "isTree": linked.has_tree,
     }
     for by in linked.result.scores_by:
         if by not in facts["whyNot"]:
