@@ -76,6 +76,7 @@ from attnscan.results.schemas import TABLES
 from attnscan.scan.options import AblationRequest, OnProgress, note_inputs, progress_of, warn
 from attnscan.scoring.patterns import SHIPPED, PatternLike, chosen
 from attnscan.text import counted
+from attnscan.views.palette import check_no_habits
 
 if TYPE_CHECKING:
     from attnscan.results.ablation import Ablation
@@ -662,6 +663,7 @@ def patterns(
 
     Raises: OptionError if there is no such pattern.
     """
+    check_no_habits([name])
     shown = SHIPPED if name is None else chosen(name, SHIPPED)
     columns = ["letter", "id", "counts", "queries", "keys", "source"]
     frame = pd.DataFrame(map(vars, shown))[columns].rename(columns={"id": "pattern"})

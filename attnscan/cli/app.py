@@ -71,7 +71,10 @@ def _usage_line(error: Any, command: str) -> str:
     if error.ctx is None:
         return f"{message}{_remedy(message, [])} ({command} --help)"
     names = [param.name for param in error.ctx.command.params]
-    return f"{message}{_remedy(message, names)} ({error.ctx.command_path} --help)"
+    remedy = _remedy(message, names)
+    if message.startswith("Missing") and isinstance(error.ctx.command, _Command):
+        remedy = f"; for example: {error.ctx.command.row.examples[0]}"
+    return f"{message}{remedy} ({error.ctx.command_path} --help)"
 
 
 def _how_to_resume(params: Mapping[str, Any]) -> str:

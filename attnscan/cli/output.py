@@ -310,8 +310,16 @@ def _files_and_columns(names: Sequence[str]) -> str:
     files = {shown(file) for file in files_named(names)} if list(names) != ["random"] else set()
     columns = {r.file: ", ".join(r.columns) for r in _reports if r.file in files and r.columns}
     if len(set(columns.values())) == 1:
-        return f"{listed} ({next(iter(columns.values()))})"
-    return ", ".join(f"{file} ({names})" for file, names in columns.items()) or listed
+        return f"{listed} ({_columns_named(next(iter(columns.values())))})"
+    described = [f"{file} ({_columns_named(names)})" for file, names in columns.items()]
+    return ", ".join(described) or listed
+
+
+def _columns_named(names: str) -> str:
+    """Names of columns as they are; numbers of columns without a name as such."""
+    if not all(name.isdecimal() for name in names.split(", ")):
+        return names
+    return f"column{'s' if ',' in names else ''} {names}"
 
 
 def links_lines(option: str, names: Sequence[str]) -> list[str]:

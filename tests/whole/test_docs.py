@@ -72,7 +72,9 @@ def test_what_answers_a_question_of_the_readme_runs(answer: str, place: Path) ->
         long_text if argument == "$(cat long.txt)" else argument for argument in shlex.split(answer)
     ]
     if arguments[0] == "ablate":  # over a few pairs in place of all
-        (place / "pairs.csv").write_text("a,b\nthe cat sat,a dog ran\nhe ran,they saw him run\n")
+        (place / "pairs.csv").write_text(
+            "sentence_a,sentence_b\nthe cat sat,a dog ran\nhe ran,they saw him run\n"
+        )
         arguments += ["--pairs", "pairs.csv", "--draws", "2"]
     done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
     assert done.exit_code == 0, done.output

@@ -20,9 +20,11 @@ def patterns(context: typer.Context) -> None:
     from rich.text import Text
 
     from attnscan.scoring.patterns import SHIPPED, chosen
+    from attnscan.views.palette import check_no_habits
     from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
     name = context.params["name"]
+    check_no_habits([name])
     pattern = None if name is None else chosen(name, SHIPPED)[0]
 
     def view(width: int) -> Text:

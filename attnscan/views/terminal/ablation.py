@@ -124,10 +124,15 @@ def _notes(ablation: Ablation, *, with_bars: bool) -> Iterator[str]:
     bars = ""
     if with_bars:
         bars = f" No bar: p above {SIGNIFICANCE:g}, and another set costs as much."
+    names = {quantity.name for quantity in ablation.by_quantity}
+    vectors = ""
+    if "cls" in names:
+        vectors = "cls: how far the last state of [CLS] moves, as 1 − cosine. "
     falls = any(quantity.larger_is_better for quantity in ablation.by_quantity)
     yield (
-        f"without: with these heads switched off (their output at {replacement}). others: with as "
-        f"many other heads of the same layers, the mean of {controls}; spread: their standard "
+        f"{vectors}without: with these heads switched off (their output at {replacement}). "
+        f"others: with as many other heads of the same layers, the mean of {controls}; spread: "
+        "their standard "
         "deviation. effect: the difference, ± its standard error over pairs and controls."
         f"{' Of accuracy, less is a loss.' if falls else ''} rank: 1 if no other set costs as "
         f"much; p = rank / (controls + 1).{bars}"

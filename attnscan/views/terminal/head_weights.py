@@ -190,7 +190,8 @@ def _dependencies_legend(result: Dependencies, *, shaded: bool) -> Iterator[str]
     else:
         yield (
             "distance: how far the word's vector in the last layer moves when the other word is "
-            "hidden, too, corrected for how far all words move it, and it moves them."
+            "hidden, too. Words that move every vector, and vectors that every word moves, count "
+            "for less."
         )
     if shaded:
         quarter, half, three_quarters, whole = _SHADES[1:]

@@ -66,6 +66,7 @@ _CLASSES = (
     "next-word and previous-word of attnscan heads are of the words that have such a neighbour, "
     "whatever else it is, and so are larger than next and previous here."
 )
+_IN_FULL = "even: the share under even attention; average: that of the average head."
 
 
 def title_of(result: HeadScores, about: str = "") -> Text:
@@ -128,7 +129,7 @@ def _legend(result: HeadScores) -> Iterator[str]:
     if result.changed.any():
         yield "≠ another label there"
     if labels.resampled == "pairs" and not labels.groups:
-        yield "sure of this corpus"
+        yield "without ?: sure of this corpus"
 
 
 def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
@@ -408,6 +409,8 @@ def profile_view(
     if signature.reading.words_only:
         special = " with special tokens removed"
     meaning = list(wrapped(_CLASSES.format(remainder, special), width))
+    if heads is not None and len(heads) == 1:
+        meaning += wrapped(_IN_FULL, width)
     return Group(title, "", table, "", *meaning)
 
 

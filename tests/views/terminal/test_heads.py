@@ -60,7 +60,7 @@ rest       ' special tokens     1     0.28  0-4? 0.60
     0   1   2   3   4
  0  N   n?  e   -   I?'
 layers down, heads across · - no distinct habit · ', grey: rests · ? not sure ·
-sure of this corpus
+without ?: sure of this corpus
 """
     assert _screen(_small()) == screen
 
