@@ -137,7 +137,7 @@ def syntax_of(sums: RelationSums, signature: Signature, *, among: bool) -> Synta
             chance=hide_rare(total["chance"] / (total["chance_eligible"] if among else n.sum(0))),
             gain=gain,
             se=se,
-            p_holm=holm(p_value(np.where(np.isnan(gain), 0, gain), se, clusters)),
+            p_holm=holm(p_value(gain, se, clusters)),
             uuas=totals["linked"][0] / links,
             chain_uuas=float(neighbours / links),
             clusters=len(n),

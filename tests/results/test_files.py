@@ -158,6 +158,17 @@ def test_a_written_file_gets_its_name(
     assert [path.name for path in tmp_path.iterdir()] == ["heads.csv"]
 
 
+def test_a_file_in_the_way_of_a_temporary_one_stays(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.O_TMPFILE", raising=False)
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0")
+    other = file.with_name(f".{file.name}.0")
+    other.write_bytes(b"other")
+    assert "File exists" in refusal(file)
+    assert other.read_bytes() == b"other"
+
+
 def test_a_file_by_another_suffix_is_refused() -> None:
     check_suffix(Path("state.JSON"), ".json", "state")
     check_suffix(Path("/dev/stdout"), ".json", "state")

@@ -115,6 +115,15 @@ def test_above_chance_is_zero_at_chance_and_one_at_best() -> None:
     assert np.isnan(table.above_chance[0, 0, 2])
 
 
+def test_a_chance_of_nearly_one_leaves_nothing_above_it() -> None:
+    table = replace(
+        table_of([[0, 0]]),
+        score=np.array([[[0.9, 0.9]]]),
+        chance=np.array([[[1 - 0.9e-6, 1 - 1.1e-6]]]),
+    )
+    assert np.isnan(table.above_chance).tolist() == [[[True, False]]]
+
+
 def test_of_equal_heads_the_first_comes_first() -> None:
     result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [NAN, NAN, NAN, NAN], [0.3, 0, 0, 0.6]])
     assert result.order("next-word").tolist() == [1, 3, 0]
@@ -129,6 +138,7 @@ def test_of_equal_heads_the_first_comes_first() -> None:
         ([0.25, 0.0, 0.0, 0.0], 0.5, 0.0, "next-word"),
         ([0.1, 0.3, 0.9, 0.1], 0.5, 0.0, "cross-sentence"),  # a part wins by itself
         ([0.1, 0.2, 0.3, 0.1], 0.5, 0.0, "cross-sentence"),  # where the whole does not win
+        ([0.1, 0.3, 0.3, 0.1], 0.5, 0.0, "identical"),  # and the whole by as much
         ([0.0, 0.6, 0.5, 0.1], 0.66, 0.0, "identical"),
         ([0.0, 0.6, 0.5, 0.1], 2 / 3, 0.0, "cross-sentence"),  # two thirds of the weight lie across
         ([0.0, 0.6, 0.5, 0.1], NAN, 0.0, "identical"),  # no word has its like in the other sentence

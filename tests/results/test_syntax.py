@@ -53,7 +53,7 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
     trees = tmp_path / "some.conllu"
     trees.write_text("\n\n".join(planted().split("\n\n")[:COUNT]) + "\n\n", encoding="utf-8")
     options = {"model": model, "by": by, "predictive": "off"}
-    with pytest.warns(UserWarning, match="few"):
+    with pytest.warns(UserWarning, match="35 sentences are few: below 200"):
         read = read_linked(str(trees), None, f"1-{COUNT}", options)
     assert [tree.number for tree in read.inputs] == list(range(1, COUNT + 1))
     assert read.syntax.sentences == COUNT

@@ -7,6 +7,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -29,13 +30,108 @@ from attnscan.scoring.cross import (
     even,
     same_place,
 )
-from attnscan.scoring.patterns import PATTERNS, cross_sentence, identical, own_pattern, with_own
+from attnscan.scoring.patterns import (
+    PATTERNS,
+    Pattern,
+    chosen,
+    cross_sentence,
+    identical,
+    own_pattern,
+    with_own,
+)
 
 
 @pytest.mark.parametrize("module", ["patterns", "cross", "relations"])
 def test_examples_in_docstrings_are_real(module: str) -> None:
     """Among them the drawings of patterns."""
     check_examples(f"attnscan.scoring.{module}")
+
+
+def test_every_pattern_with_a_function_is_drawn() -> None:
+    for pattern in PATTERNS:
+        lines = pattern.drawing.splitlines()
+        if pattern.target is None:
+            assert lines == []
+        else:
+            assert len(lines) == 8
+            assert lines[0].strip().startswith("[CLS]   the   cat")
+            assert lines[1].split()[0] == "the"
+            assert len(lines[0]) == len(lines[7])
+
+
+def test_an_own_pattern_without_a_drawing_has_none() -> None:
+    def mine(batch: Any) -> Any:
+        """Weight on what I like."""
+        return batch.alike
+
+    pattern = Pattern.of(mine)
+    assert pattern.drawing == ""
+    assert (pattern.id, pattern.letter, pattern.counts) == ("mine", "M", "weight on what I like")
+    assert (pattern.group, pattern.even, pattern.excludes_self) == ("own", False, False)
+
+
+def test_a_docstring_says_what_screens_show_of_a_pattern() -> None:
+    def _looks_back(batch: Any) -> Any:
+        """Weight on the word before.
+
+        Queries: all words but the first.
+        Keys: the word before.
+        Head: looks back.
+        Source: nobody.
+        """
+        return batch.offset == -1
+
+    pattern = Pattern.of(_looks_back)
+    assert pattern.id == "looks-back"
+    assert (pattern.queries, pattern.keys) == ("all words but the first", "the word before")
+    assert (pattern.clause, pattern.source) == ("looks back", "nobody")
+
+
+def test_a_function_without_a_name_is_no_pattern() -> None:
+    with pytest.raises(OptionError, match="a pattern's function has no name; define it with def"):
+        Pattern.of(lambda batch: batch.alike)
+
+
+def test_a_function_without_a_docstring_counts_weight_on_its_targets() -> None:
+    def mine(batch: Any) -> Any:
+        return batch.alike
+
+    assert Pattern.of(mine).counts == "weight on the targets of mine"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ("next-word", ["next-word"]),
+        ("N", ["next-word"]),
+        (["n", "D"], ["next-word", "delimiter"]),
+        (PATTERNS[0], ["next-word"]),
+        (iter(["i"]), ["identical"]),
+    ],
+)
+def test_patterns_are_chosen_by_name_letter_or_themselves(patterns: Any, names: list[str]) -> None:
+    assert [pattern.id for pattern in chosen(patterns)] == names
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ([], "there is no pattern to score by; leave `patterns` out for all"),
+        ("nextword", "there is no pattern 'nextword'; did you mean 'next-word'?"),
+        (["next-word", "N"], "two patterns are called 'next-word'; give each a name of its own"),
+        ("induction", "there is no pattern 'induction'; there are next-word, "),
+    ],
+)
+def test_patterns_that_are_not_there_are_refused(patterns: Any, message: str) -> None:
+    assert refusal(lambda: chosen(patterns), OptionError).startswith(message)
+
+
+def test_a_function_alone_is_a_pattern() -> None:
+    def mine(batch: Any) -> Any:
+        return batch.alike
+
+    (pattern,) = chosen(mine)
+    assert pattern.target is mine
 
 
 def test_related_words_count_as_identical_ones_do() -> None:

@@ -57,15 +57,27 @@ def merged_weights(text: str, weights: Tensor) -> Tensor:
     return torch.from_numpy(words)
 
 
-def by_pattern(batch: EncodedBatch, weights: list[Tensor], **options: Any) -> SumsByName:
-    scorer = PatternScorer(Targets(batch, PATTERNS, **options))
-    attend(scorer, weights, heads_at_once=2)
+def by_pattern(
+    batch: EncodedBatch,
+    weights: list[Tensor],
+    *,
+    by_query: bool = False,
+    norms: list[Tensor] | None = None,
+) -> SumsByName:
+    scorer = PatternScorer(Targets(batch, PATTERNS, by_query=by_query))
+    attend(scorer, weights, heads_at_once=2, norms=norms)
     return scorer.sums()
 
 
-def by_class(batch: EncodedBatch, weights: list[Tensor], **options: Any) -> SumsByName:
-    scorer = ClassScorer(Units(batch, **options), special=False)
-    attend(scorer, weights, heads_at_once=2)
+def by_class(
+    batch: EncodedBatch,
+    weights: list[Tensor],
+    *,
+    by_query: bool = False,
+    norms: list[Tensor] | None = None,
+) -> SumsByName:
+    scorer = ClassScorer(Units(batch, by_query=by_query), special=False)
+    attend(scorer, weights, heads_at_once=2, norms=norms)
     return scorer.sums()
 
 
@@ -111,6 +123,30 @@ def test_classes_of_words_are_those_of_their_merged_weights(
     assert_allclose(ours["special"], expected["special"], atol=1e-5)
     assert_allclose(ours["n"], expected["n"])
     assert_allclose(ours["all_words"], expected["all_words"])
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("scored", [by_pattern, by_class])
+def test_values_of_one_length_carry_what_weights_say(scored: Any, unit: Any) -> None:
+    batch = batch_of(*PIECES, unit=unit)
+    weights = [weights_of(text) for text in PIECES]
+    ones = [torch.ones(LAYERS, HEADS, len(text.split())) for text in PIECES]
+    expected = scored(batch, weights)
+    for name, values in scored(batch, weights, norms=ones).items():
+        assert_allclose(values, expected[name], atol=1e-5, err_msg=name)
+
+
+def test_rows_that_carry_nothing_are_in_no_sum() -> None:
+    """The second word of three carries nothing: its row is zero."""
+    text = "[CLS] a b c [SEP]"
+    weights = weights_of(text)
+    weights[:, :, 2] = 0
+    ones = [torch.ones(LAYERS, HEADS, 5)]
+    words = by_class(batch_of(text), [weights], norms=ones, by_query=True)
+    assert words["n"][:, 0, 0, 0].tolist() == [1, 0, 1]
+    assert not words["on"][1, :, :, :-1].any()
+    assert by_class(batch_of(text), [weights], norms=ones)["n"].max() == 2
+    assert by_pattern(batch_of(text), [weights], norms=ones)["rows"].max() == 2
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])

@@ -28,7 +28,6 @@ from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.errors import AttnscanError, OptionError
 from attnscan.inputs.read import read_linked, shipped_pairs
 from attnscan.inputs.records import KNOWN_COLUMNS
-from attnscan.scoring.patterns import PATTERNS
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"
@@ -302,8 +301,3 @@ ROOMS_THAT_RUN_THEIR_OWN = ("attnscan.results.", "attnscan.scoring.")
 )
 def test_examples_in_docstrings_are_real(module: str) -> None:
     check_examples(module)
-
-
-def test_every_pattern_with_a_function_is_drawn() -> None:
-    drawn = {pattern.id for pattern in PATTERNS if len(pattern.drawing.splitlines()) == 8}
-    assert drawn == {pattern.id for pattern in PATTERNS} - {"predictive"}
