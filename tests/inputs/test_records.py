@@ -166,6 +166,13 @@ class TestColumns:
             ]
         assert "row 1: sentence A is missing" in refused(rows, "translation.fr")
 
+    def test_items_of_lists_are_counted_from_one(self) -> None:
+        rows = [{"pair": list(pair), "n": 7} for pair in PAIRS]
+        assert texts(rows, "pair.1", "pair.2") == PAIRS
+        assert texts(rows, "pair.2") == [(b,) for b in B]
+        for column in ("pair.3", "pair.0", "pair.x", "n.1"):
+            assert "row 1: sentence A is missing" in refused(rows, column)
+
     def test_ids_and_labels_come_along(self) -> None:
         renamed = FRAME.rename(columns={"label": "gold_label"})
         for pairs in (FRAME, renamed, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
