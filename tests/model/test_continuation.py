@@ -124,11 +124,14 @@ class TestWhatIsWritten:
     ) -> None:
         """Here the unknown and the padding token are special; number 5 is a word."""
         writes(5, 1, 5, 1, 0)
-        result = write_continuation(loaded, self.encoded(loaded, text), 5)
         n_read = len(text.split())
+        encoded = self.encoded(loaded, text)
+        encoded.model_inputs["token_type_ids"] = [*[0] * (n_read - 1), 2]
+        result = write_continuation(loaded, encoded, 5)
         assert result.sentence[n_read:] == (1, SPECIAL, 1)
         assert result.model_inputs["input_ids"][n_read:] == [5, 1, 5]
         assert result.model_inputs["attention_mask"] == [1] * (n_read + 3)
+        assert result.model_inputs["token_type_ids"][n_read:] == [2, 2, 2]
         assert result.unit == tuple(range(n_read + 3))
         assert result.known_pair.a == text
 

@@ -101,6 +101,14 @@ def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
     assert not _found(rows, KING, QUEEN, RARE)
 
 
+def test_words_that_all_point_one_way_do_not_stand_out() -> None:
+    """Five thousand of them, but for one."""
+    rows = torch.ones(5000, 8)
+    rows[7] = -1
+    words = WholeWords({f"w{number}": number for number in range(len(rows))}, "##")
+    assert Relatedness(rows, words).threshold == math.inf
+
+
 @pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])
 def test_words_of_like_meaning_are_found_and_no_others(
     name: str, bundled_dir: Path, shared: Path
