@@ -94,11 +94,11 @@ def _link_batch(
     """The lines of some inputs, by the numbers of their records."""
     scanner.check_room(max(len(encoded.tokens) for encoded in inputs))
     batch = scanner.collate(inputs)
-    reader = LinkReader(Units(batch))
+    reader = LinkReader(Units(batch), heads)
     scanner.run(batch.model_inputs, reader)
     lines = {}
     for number, encoded in enumerate(inputs):
-        links_of_heads = [reader.links(number, head.place) for head in heads]
+        links_of_heads = [reader.links(number, head) for head in heads]
         votes = Counter(chain.from_iterable(links_of_heads))
         links = [link for link, count in votes.items() if 2 * count > len(heads)]
         lines[encoded.place.row] = pharaoh_line(links)

@@ -20,6 +20,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import NO_WORD, EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import not_finite
+from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import BatchSums, UnitBlock, Units, show_units
 
@@ -164,14 +165,14 @@ def _link_sums(block: UnitBlock) -> dict[str, Tensor]:
 
 
 class LinkReader:
-    """A consumer of cross attention that keeps which words each head of a batch links."""
+    """A consumer of cross attention that keeps which words some heads link in a batch."""
 
     all_queries = True
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: Units, heads: Sequence[Head]) -> None:
         self._units = units
-        self._links: dict[tuple[int, int, int], set[tuple[int, int]]] = {}
-        """Of an input, a layer and a head, by their places."""
+        self._heads = heads
+        self._links: dict[tuple[int, Head], set[tuple[int, int]]] = {}
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block. Raises: CaptureError if the model's attention is not finite."""
@@ -181,18 +182,24 @@ class LinkReader:
         """Keep the links of some inputs."""
         for part in parts:
             block = part.token_block
+            in_block = range(block.grid.shape[1])[block.heads]
+            heads = [
+                head for head in self._heads if head.row == block.layer and head.head in in_block
+            ]
+            if not heads:
+                continue
             if not bool(part.weights.isfinite().all()):
                 raise not_finite("the attention weights", f" from layer {block.layer} on")
-            source_words = linked_words(part).tolist()
-            heads = range(block.grid.shape[1])[block.heads]
+            places = [in_block.index(head.head) for head in heads]
+            source_words = linked_words(part)[:, places].tolist()
             inputs = range(len(self._units.batch))[block.inputs]
             for number, words_of_heads in zip(inputs, source_words, strict=True):
                 for head, words in zip(heads, words_of_heads, strict=True):
-                    self._links[number, block.layer, head] = _links_of(words)
+                    self._links[number, head] = _links_of(words)
 
-    def links(self, number: int, place: tuple[int, int]) -> set[tuple[int, int]]:
-        """The links that the head at a place makes of an input: source and target words."""
-        return self._links[(number, *place)]
+    def links(self, number: int, head: Head) -> set[tuple[int, int]]:
+        """The links that a head makes of an input: source and target words."""
+        return self._links[number, head]
 
 
 def _links_of(source_words: Sequence[int]) -> set[tuple[int, int]]:

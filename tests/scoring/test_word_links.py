@@ -18,6 +18,7 @@ from attnscan.scoring.labels import _alignment
 from attnscan.scoring.units import Units
 from attnscan.scoring.word_links import AlignmentScorer, LinkReader
 
+GRID = Grid((1, 1), AttentionKind.CROSS)
 CHAT = ("le chat noir", "the black cat", "0-0 1-2 2-1")
 
 
@@ -27,7 +28,7 @@ def _block(weights: Sequence[Sequence[float]]) -> AttentionBlock:
     sizes = [tuple(rows.shape)]
     visible = torch.ones(1, *rows.shape, dtype=torch.bool)
     return AttentionBlock(
-        grid=Grid((1, 1), AttentionKind.CROSS),
+        grid=GRID,
         layer=0,
         inputs=slice(0, 1),
         heads=slice(0, 1),
@@ -41,9 +42,10 @@ def _block(weights: Sequence[Sequence[float]]) -> AttentionBlock:
 
 
 def _links(batch: EncodedBatch, weights: Sequence[Sequence[float]]) -> set[tuple[int, int]]:
-    reader = LinkReader(Units(batch))
+    (head,) = GRID
+    reader = LinkReader(Units(batch), [head])
     reader(_block(weights))
-    return reader.links(0, (0, 0))
+    return reader.links(0, head)
 
 
 def _sums(batch: EncodedBatch, weights: Sequence[Sequence[float]]) -> dict[str, float]:
