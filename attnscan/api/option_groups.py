@@ -51,7 +51,7 @@ PAIRS = Option(
     repeats=True,
 )
 PAIRS_TO_LINK = Option(
-    "Write the links of these pairs, with --format pharaoh alone.", metavar="FILE", repeats=True
+    "Write the links of these pairs (--format pharaoh).", metavar="FILE", repeats=True
 )
 VOTE = Option("Of several heads: the links that more than half of them make.")
 PATTERN = Option(

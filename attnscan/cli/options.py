@@ -244,7 +244,7 @@ GROUPS = (
     ),
     OptionGroup(
         "Encoder-decoders",
-        usual=("attention",),
+        usual=("attention", "vote"),
         rare=("query", "alignments", "max_target_tokens", "source_language", "target_language"),
     ),
     OptionGroup(
