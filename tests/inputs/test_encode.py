@@ -427,6 +427,9 @@ class TestWithoutOffsets:
         tokens = _encoded(tokenizer, Sentence("the strawberries  sat mat .", words))
         assert tokens.tokens == ("<s>", "the", "straw@@", "berries", "sat", "mat", ".", "</s>")
         assert tokens.words == (NO_WORD, 0, 1, 1, 2, 3, 4, NO_WORD)
+        berries = (4, 16)
+        spans = ((0, 3), berries, berries, (18, 21), (22, 25), (26, 27))
+        assert tokens.spans == ((0, 0), *spans, (0, 0))
         merged = _encoded(
             tokenizer, Sentence("the zebra sat", [(4, 13)]), Sentence("a cat", [(2, 5)]), "word"
         )

@@ -438,6 +438,7 @@ class TestShipped:
             assert stop == "."
             assert words[:25] == words[25:]
             assert len(set(words)) == 25
+            assert all(word.isalpha() and word.islower() for word in words)
             assert (record.place.row, record.place.file) == (number, RANDOM)
             assert record.where == f"{RANDOM}: sequence {number}"
 
@@ -461,6 +462,26 @@ def test_a_report_says_why_columns_are_read(
     with collect_reports() as reports:
         list(read_pairs([make("p.csv", f"{header}\n{header}\n")], FileReading(columns)))
     assert [report.why for report in reports] == [why]
+
+
+@pytest.mark.parametrize(
+    ("codec", "asked_for", "said"),
+    [
+        ("utf-8", None, "UTF-8"),
+        ("utf-8-sig", None, "UTF-8"),
+        ("utf-16", None, "UTF-16"),
+        ("cp1252", None, "Windows-1252"),
+        ("cp1252", "cp1252", "cp1252"),
+        ("utf-8", "utf-8", "UTF-8"),
+    ],
+)
+def test_a_report_says_the_encoding(
+    make: Make, codec: str, asked_for: str | None, said: str
+) -> None:
+    path = make("p.csv", "text\nGröße\n".encode(codec))
+    with collect_reports() as reports:
+        assert [r.pair.a for r in read_pairs([path], FileReading(encoding=asked_for))] == ["Größe"]
+    assert reports[0].encoding == said
 
 
 def test_two_columns_without_names_are_the_only_ones(make: Make) -> None:

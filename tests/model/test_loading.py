@@ -325,6 +325,12 @@ def test_a_decoders_weights_are_needed_where_it_is_read(tmp_path: Path) -> None:
     assert f"the checkpoint tiny lacks 1 weight: {name};" in line
 
 
+def test_an_encoder_alone_has_no_attention_of_a_decoder(tmp_path: Path) -> None:
+    path = saved(tmp_path / "model", "T5EncoderModel", T5, is_encoder_decoder=False)
+    line = refusal(lambda: load(Source("tiny", str(path)), attention="cross"))
+    assert "tiny is no encoder-decoder that writes text, and has no cross attention" in line
+
+
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     """One without a pooler, which is filled with random numbers when it is loaded."""

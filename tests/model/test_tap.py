@@ -236,6 +236,16 @@ def test_a_causal_mask_is_told_beside_padding() -> None:
     assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
 
 
+def test_layers_with_other_masks_are_told_apart() -> None:
+    """GPT-Neo's second layer of three sees four tokens; what it sees is watched."""
+    collected, tap = _captured(tiny_model("gpt_neo", UNTAPPED["gpt_neo"]), tiny_inputs())
+    assert not tap.calls.uses_tap
+    causal = torch.ones(12, 12, dtype=torch.bool).tril()
+    local = causal & ~causal.tril(-4)
+    for layer, expected in enumerate((causal, local, causal)):
+        assert torch.equal(collected.visible(layer)[0], expected)
+
+
 def test_every_distance_that_any_head_attends_to_is_seen() -> None:
     ahead = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     visible = visible_keys(
