@@ -22,7 +22,7 @@ line and exits with 1; a traceback means a bug of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -36,7 +36,14 @@ if TYPE_CHECKING:
 class AttnscanError(Exception):
     """An error that a user can cause, and can mend.
 
-    It holds `what` is wrong and the `remedy`; `str()` joins them to one line for a terminal.
+    It holds `what` is wrong and the `remedy`; `str()` joins them to one line. Options stand in both
+    between double backticks, by their names in Python, and each edge writes them in its own way:
+
+    >>> error = AttnscanError("the input is long", "pass ``on_long=truncate``, or skip it")
+    >>> print(error)  # in Python, and on the page
+    the input is long; pass on_long='truncate', or skip it
+    >>> print(error.line)  # on the command line
+    the input is long; pass --on-long truncate, or skip it
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
@@ -47,45 +54,34 @@ class AttnscanError(Exception):
     @property
     def line(self) -> str:
         """One line for the command line, whose options stand in it as they are typed."""
-        if not self.remedy:
-            return plain(self.what)
-        return plain(f"{self.what}; {self.remedy}")
+        return self._written(_as_typed)
 
     def __str__(self) -> str:
-        return in_python(self.line)
+        return self._written(_as_argument)
+
+    def _written(self, write: Callable[[str, str | None], str]) -> str:
+        """One line, with each option as `write` writes its name and value."""
+        text = f"{self.what}; {self.remedy}" if self.remedy else self.what
+        return plain(_OPTION.sub(lambda option: write(option["name"], option["value"]), text))
 
 
-def in_python(line: str) -> str:
-    """A line whose options stand as they are typed, with these as arguments of Python's functions.
-
-    What is typed into a shell stays as it is.
-
-    >>> in_python("pass --on-long truncate, or run: pip install --no-deps attnscan")
-    "pass on_long='truncate', or run: pip install --no-deps attnscan"
-    """
-    return _TYPED.sub(_as_argument, line)
+_OPTION = re.compile(r"``(?P<name>[a-z_]+)(?:=(?P<value>[^`]+))?``")
 
 
-def _as_argument(match: re.Match[str]) -> str:
-    if match["flag"] is None:
-        return match[0]
-    flag = match["flag"].replace("-", "_")
-    value = match["value"]
-    if flag in ("no_related", "no_neurons", "no_header"):
-        return f"{flag.removeprefix('no_')}=False"
+def _as_typed(name: str, value: str | None) -> str:
+    """An option as it is typed: `--on-long truncate`, `--no-header`."""
+    flag = name.replace("_", "-")
+    if value == "False":
+        return f"--no-{flag}"
+    return f"--{flag}" if value is None else f"--{flag} {value}"
+
+
+def _as_argument(name: str, value: str | None) -> str:
+    """An option as an argument of a function: `on_long='truncate'`, `header=False`."""
     if value is None:
-        return flag
-    is_text = not (value[0].isupper() or value[0].isdigit())
-    return f"{flag}={value!r}" if is_text else f"{flag}={value}"
-
-
-_WORDS = (
-    "truncate|skip|error|encoder|decoder|cross|syntax|head|nearest|carried|auto|cpmi|distance|off"
-    "|masked-lm|ray|local|spaces|word|bundled"
-)
-_VALUE = rf"(?:{_WORDS}|[A-Z]+(?:\.[a-z]+)?|[0-9]+)(?![\w-])"
-_SHELL = r"\b(?:pip install|hf download|attnscan [a-z]+)\b[^;,]*"
-_TYPED = re.compile(rf"{_SHELL}|(?<![\w-])--(?P<flag>[a-z][a-z-]*[a-z])(?: (?P<value>{_VALUE}))?")
+        return name
+    is_text = not (value.isdecimal() or value[0].isupper())  # NAME stands for one
+    return f"{name}={value!r}" if is_text else f"{name}={value}"
 
 
 class InputError(AttnscanError):

@@ -116,12 +116,12 @@ def heads(
     given = {**options, "attention": attention}
     if pattern and "threshold" in options:
         raise OptionError(
-            "--threshold is for labels, which need all patterns", "leave out --pattern"
+            "``threshold`` is for labels, which need all patterns", "leave out ``pattern``"
         )
     if held is not None and (pattern or attention == "all" or per_pair is not None):
         raise OptionError(
-            "--held compares labels of one kind of attention",
-            "leave out --pattern and --per-pair, and choose one --attention",
+            "``held`` compares labels of one kind of attention",
+            "leave out ``pattern`` and ``per_pair``, and choose one ``attention``",
         )
     if attention != "all":
         inputs = call_input(given, pairs=pairs, id=id)
@@ -130,7 +130,8 @@ def heads(
         return rank_pairs(_ranked(call), state_file(state), file_to_write(per_pair))
     if state is not None or per_pair is not None:
         raise OptionError(
-            "--state and --per-pair are of one kind of attention", "choose one: --attention cross"
+            "``state`` and ``per_pair`` are of one kind of attention",
+            "choose one: ``attention=cross``",
         )
     return ResultsByKind(_heads_by_kind(pairs, given, pattern))
 
@@ -170,8 +171,8 @@ def rank_pairs(
             return rank_pairs_with(scanner, call, state)
     if state is not None or call.options.engine == "ray":
         raise OptionError(
-            "--per-pair is of a run on one machine from its start",
-            "leave out --state and --engine ray",
+            "``per_pair`` is of a run on one machine from its start",
+            "leave out ``state`` and ``engine=ray``",
         )
     from attnscan.scan.per_pair import PairRows, PerPairWriter
 
@@ -323,7 +324,8 @@ def state_file(state: File | None) -> Path | None:
     path = file_to_write(state)
     if path is not None and is_stream(path):
         raise StateError(
-            f"{path} is not a regular file, and so cannot hold a state", "name another --state file"
+            f"{path} is not a regular file, and so cannot hold a state",
+            "name another ``state`` file",
         )
     return path
 
@@ -360,11 +362,11 @@ def profile(
     Raises: as `heads`.
     """
     if state is not None and (a is not None or weights is not None):
-        raise OptionError("--state is for many pairs", "leave it out")
+        raise OptionError("``state`` is for many pairs", "leave it out")
     if weights is not None:
         if a is not None or pairs is not None:
             raise OptionError(
-                "several inputs were given", "give a sentence, or two, or --weights FILE.npz"
+                "several inputs were given", "give a sentence, or two, or ``weights=FILE.npz``"
             )
         return _profile_of_weights(weights, pattern, options)
     inputs = call_input(options, a, b, pairs)
@@ -383,7 +385,7 @@ def profile(
 def _profile_of_weights(weights: Weights, pattern: Patterns, options: Mapping[str, Any]) -> Profile:
     """Where attention goes by saved weights."""
     if options.get("engine") == "ray":
-        raise OptionError("--engine is for many pairs", "leave it out")
+        raise OptionError("``engine`` is for many pairs", "leave it out")
     chosen: dict[str, Any] = {"keep_attention": False, "predictive": "off"}
     for name in options.keys() - EngineOptions.__annotations__:
         chosen[name] = options[name]

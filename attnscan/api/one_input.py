@@ -213,16 +213,17 @@ def _check_one_input(a: Text | None, pairs: Pairs, saved: _SavedInput | None) ->
     inputs = [given for given in (a, pairs, saved) if given is not None]
     if len(inputs) != 1:
         number = "several inputs were" if inputs else "no input was"
-        raise OptionError(f"{number} given", "give a sentence, or two, or --weights FILE.npz")
+        raise OptionError(f"{number} given", "give a sentence, or two, or ``weights=FILE.npz``")
 
 
 def _check_saving(path: Path, a: Text | None, options: Mapping[str, Any]) -> None:
     """Raises: OptionError if there are no weights to save; OutputError for another suffix."""
     if a is None or options.get("by") == "carried":
         raise OptionError(
-            "--save-weights is of one input, by attention weight", "leave --by and --weights out"
+            "``save_weights`` is of one input, by attention weight",
+            "leave ``by`` and ``weights`` out",
         )
-    check_suffix(path, ".npz", "--save-weights")
+    check_suffix(path, ".npz", "``save_weights``")
 
 
 def _classify_input(
@@ -266,7 +267,8 @@ def _classify_weights(
     check_no_reading({name: options[name] for name in READING_NAMES if name in options})
     if options.get("model") is not None or options.get("alignments") is not None:
         raise OptionError(
-            "--weights needs no model, and has tokens alone", "leave out --model and --alignments"
+            "``weights`` needs no model, and has tokens alone",
+            "leave out ``model`` and ``alignments``",
         )
     name, weights = saved.read(call.options.attention, call.options.query)
     call.progress(f"scoring {name}", None, None)
@@ -401,7 +403,7 @@ def show(  # noqa: PLR0913  # a user of the library names them
         inputs = call_input(options, a, b, pairs)
         return _link_words(inputs, heads, options, shown, vote=vote)
     if vote:
-        raise OptionError(_VOTE_ALONE, "give --pairs, or leave it out")
+        raise OptionError(_VOTE_ALONE, "give ``pairs``, or leave it out")
     from attnscan.results.attention import Selection
 
     call = library_call("show", options, call_input(options, a, b), many=False, heads=heads)
@@ -419,7 +421,7 @@ def show(  # noqa: PLR0913  # a user of the library names them
     return result.weights(selection, average=average)
 
 
-_VOTE_ALONE = "--vote is for the links of several heads"
+_VOTE_ALONE = "``vote`` is for the links of several heads"
 
 
 def _link_words(
@@ -452,7 +454,7 @@ def _link_words(
         if vote and len(chosen) == 1:
             raise OptionError(_VOTE_ALONE, "name some more, or leave it out")
         if len(chosen) > 1 and not vote:
-            raise OptionError("several heads make several links", "add --vote, or name one head")
+            raise OptionError("several heads make several links", "add ``vote``, or name one head")
         result = read_word_links(scanner, call.pairs.begin, chosen, call.pairs.skips)
         call.note(scanner, result.signature)
     return result
@@ -485,7 +487,7 @@ def predictive(
     call = library_call("predictive", options, single_input(a, b))
     if call.options.predictive == "off":
         raise OptionError(
-            "--predictive off measures nothing", "leave it out, or choose cpmi or distance"
+            "``predictive=off`` measures nothing", "leave it out, or choose cpmi or distance"
         )
     pair = call.pairs.single
     assert pair is not None

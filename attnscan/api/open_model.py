@@ -137,8 +137,8 @@ def call_input(
         )
     if pairs is not None:
         raise OptionError(
-            "a sentence and --pairs were both given",
-            "give a sentence, or two, or --pairs, but not both",
+            "a sentence and ``pairs`` were both given",
+            "give a sentence, or two, or ``pairs``, but not both",
         )
     check_no_reading(reading, on_bad)
     return single_input(a, b)
@@ -153,7 +153,8 @@ def held_input(options: Mapping[str, Any], inputs: PairsInput, held: Pairs) -> P
         return None
     if inputs.single is not None or options.get("alignments") is not None:
         raise OptionError(
-            "--held is beside many pairs without --alignments", "give --pairs, or leave it out"
+            "``held`` is beside many pairs without ``alignments``",
+            "give ``pairs``, or leave it out",
         )
     return call_input({name: options[name] for name in options if name != "seed"}, pairs=held)
 

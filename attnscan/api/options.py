@@ -50,11 +50,11 @@ def scan_options(
     alignments = options.get("alignments")
     if alignments is not None and attention != "cross":
         raise OptionError(
-            "--alignments is for cross attention", "add --attention cross, or leave it out"
+            "``alignments`` is for cross attention", "add ``attention=cross``, or leave it out"
         )
     chosen.setdefault("on_long", "truncate" if many else "error")
     if chosen["on_long"] == "skip" and not many:
-        raise OptionError("--on-long skip is for many pairs", "give truncate or error")
+        raise OptionError("``on_long=skip`` is for many pairs", "give truncate or error")
     model = options.get("model")
     names, patterns = _patterns(pattern, attention, aligned=alignments is not None)
     chosen = {"patterns": patterns, **chosen, "model": model_name(model), **decided}

@@ -168,7 +168,7 @@ def check_no_reading(reading: Mapping[str, Any], on_bad: OnBad | None = None) ->
     if on_bad is not None:
         names.append("skip_bad")
     for name in names:
-        raise OptionError(f"--{name.replace('_', '-')} is for --pairs", "leave it out")
+        raise OptionError(f"``{name}`` is for ``pairs``", "leave it out")
 
 
 def pairs_input(

@@ -67,7 +67,7 @@ class _Subject:
         if len(given) > 1:
             raise OptionError(
                 "several things were given to look at",
-                "give a sentence, or two, or --pairs or --weights",
+                "give a sentence, or two, or ``pairs`` or ``weights``",
             )
 
 
@@ -132,10 +132,11 @@ def report(  # noqa: PLR0913  # a user of the library names them
     subject = _Subject(a, b, pairs, weights)
     attention = options.get("attention")
     if window is not None and attention in ("cross", "all"):
-        raise OptionError("--window is for the page of one text", "leave it out")
+        raise OptionError("``window`` is for the page of one text", "leave it out")
     if heads is not None and attention == "all":
         raise OptionError(
-            "--heads is of one kind of attention", "name encoder, decoder or cross as --attention"
+            "``heads`` is of one kind of attention",
+            "name encoder, decoder or cross as ``attention``",
         )
     has_links = treebank is not None or links is not None
     _check_links(subject, sentences, has_links=has_links)
@@ -143,11 +144,11 @@ def report(  # noqa: PLR0913  # a user of the library names them
     for_heads = heads is not None and not has_links
     if subject.is_pairs and (for_one_input or for_heads):
         raise OptionError(
-            "--heads, --window, --no-neurons and --attention are for one input's page",
+            "``heads``, ``window``, ``neurons=False`` and ``attention`` are for one input's page",
             "leave them out",
         )
     if held is not None and (not subject.is_pairs or has_links):
-        raise OptionError("--held is beside many pairs", "give --pairs, or leave it out")
+        raise OptionError("``held`` is beside many pairs", "give ``pairs``, or leave it out")
     keep = Selection(window=parse_window(window), is_drawn=True, every_reading=True)
     linked = None
     if has_links:
@@ -173,11 +174,11 @@ def _check_links(subject: _Subject, sentences: str | None, *, has_links: bool) -
     """Raises: OptionError if sentences are chosen where no links are given, or more is."""
     if not has_links and sentences is not None:
         raise OptionError(
-            "--sentences is for --treebank and --links", "name one of them, or leave it out"
+            "``sentences`` is for ``treebank`` and ``links``", "name one of them, or leave it out"
         )
     if has_links and not (subject.is_pairs and subject.pairs is None):
         raise OptionError(
-            "several things were given to look at", "give --treebank or --links alone"
+            "several things were given to look at", "give ``treebank`` or ``links`` alone"
         )
 
 
@@ -224,10 +225,13 @@ def plot(  # noqa: PLR0913  # a user of the library names them
     subject = _Subject(a, b, pairs, weights)
     has_head_options = heads is not None or lines or window is not None
     if kind != "head" and not subject.is_result and has_head_options:
-        raise OptionError("--heads, --lines and --window are for --kind head", "leave them out")
+        raise OptionError(
+            "``heads``, ``lines`` and ``window`` are for ``kind=head``", "leave them out"
+        )
     if kind == "head" and (heads is None or subject.is_pairs):
         raise OptionError(
-            "--kind head draws heads on one input", "name them, as --heads 2-0, and give a sentence"
+            "``kind=head`` draws heads on one input",
+            "name them, as ``heads=2-0``, and give a sentence",
         )
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401

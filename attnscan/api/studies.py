@@ -120,7 +120,7 @@ def explain(
     call = library_call("explain", options, inputs, heads=heads, pattern=wanted)
     over_pairs = a is None
     if token is not None and over_pairs:
-        raise OptionError("--token is a token of one input", "give its sentence")
+        raise OptionError("``token`` is a token of one input", "give its sentence")
     name = call.names[0] if call.names else None
     if name == "predictive":
         _check_predictive_explained(call, over_pairs=over_pairs)
@@ -135,7 +135,7 @@ def _check_predictive_explained(call: LibraryCall, *, over_pairs: bool) -> None:
     if over_pairs or call.options.attention != "encoder" or not is_measured:
         raise OptionError(
             "predictive is explained by one input, of an encoder's attention",
-            "give a sentence and --predictive auto, or another --pattern",
+            "give a sentence and ``predictive=auto``, or another ``pattern``",
         )
 
 
@@ -203,12 +203,12 @@ def head(  # noqa: PLR0913  # a user of the library names them
     call = call.with_held(held_input(options, inputs, held))
     if a is not None and ablate:
         raise OptionError(
-            "--ablate needs more than one input", "name --pairs, or leave out the sentences"
+            "``ablate`` needs more than one input", "name ``pairs``, or leave out the sentences"
         )
     linked = None
     if treebank is not None or links is not None:
         if call.options.attention != "encoder":
-            option = "--treebank" if links is None else "--links"
+            option = "``treebank``" if links is None else "``links``"
             raise OptionError(
                 f"{option} is of an encoder's attention, and {call.heads} is of another",
                 "leave it out",
@@ -314,11 +314,12 @@ def ablate(  # noqa: PLR0913  # a user of the library names them
     )
     if sets.names_heads and (sets.patterns or top is not None):
         raise OptionError(
-            "--pattern and --top choose heads by a scan", "leave them out, or --heads and --each"
+            "``pattern`` and ``top`` choose heads by a scan",
+            "leave them out, or ``heads`` and ``each``",
         )
     if "predictive" in sets.patterns and call.options.predictive == "off":
         raise OptionError(
-            "--predictive off leaves no heads for --pattern predictive", "leave it out"
+            "``predictive=off`` leaves no heads for ``pattern=predictive``", "leave it out"
         )
     call = call.with_options(predictive=_predictive_of_sets(call, sets))
     with call.open_model(1 + (not sets.names_heads) + (replace == "mean")) as scanner:
@@ -453,7 +454,7 @@ def _without_predictive(call: LibraryCall) -> LibraryCall:
         raise OptionError(
             "predictive cannot be compared: "
             "each model is asked by itself which words predict which",
-            "choose another --pattern",
+            "choose another ``pattern``",
         )
     compared = [pattern for pattern in call.options.patterns if pattern.target is not None]
     return call.with_options(patterns=tuple(compared))
@@ -494,7 +495,7 @@ def syntax(
     if treebank is None and links is None:
         raise OptionError(
             "there is no treebank, and there are no links",
-            "name a .conllu file with --treebank, or a .jsonl file with --links",
+            "name a .conllu file with ``treebank``, or a .jsonl file with ``links``",
         )
     call = library_call("syntax", options, call_input({}), predictive="off")
     call = call.with_relations(subtypes=subtypes)
@@ -532,7 +533,7 @@ def _linked_inputs(
     Raises: as `syntax`.
     """
     if treebank is not None and links is not None:
-        raise OptionError("--treebank and --links were both given", "give one of them")
+        raise OptionError("``treebank`` and ``links`` were both given", "give one of them")
     if links is None:
         return _check_inputs(_treebank_input(treebank, options), relation, options, subtypes)
     pairs = links_input(

@@ -33,7 +33,7 @@ def decode_lines(stream: IO[bytes], encoding: str | None, report: FileReport) ->
         raise PairsError(
             f"{report.file} is no text: its first bytes are {first[:9]!r}",
             "unpack it, call it by its format, such as .gz, .xlsx or .parquet, "
-            "or pass --encoding NAME",
+            "or pass ``encoding=NAME``",
         )
     lines = _split_at_returns(chain([first.removeprefix(codecs.BOM_UTF8)], stream))
     if encoding is None:

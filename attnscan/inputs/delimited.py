@@ -122,7 +122,7 @@ def _begin_table(
     try:
         return pick_columns(reading, cells if has_names else numbers), has_names
     except PairsError as error:
-        hint = "; if its first line is data, pass --no-header" if has_names else ""
+        hint = "; if its first line is data, pass ``header=False``" if has_names else ""
         raise PairsError(error.what, f"{error.remedy}{hint}") from None
 
 
@@ -171,7 +171,8 @@ def _cells(lines: Iterable[str], name: str, separator: str, *, is_quoted: bool) 
             reason = str(error).partition(" - ")[0]
             yield PairsError(
                 f"{name}:{number}: is not valid CSV: {reason}{lines_lost}",
-                "correct it, pass --quoting none if its quotes are text, or --skip-bad to skip it",
+                "correct it, pass ``quoting=none`` if its quotes are text, "
+                "or ``skip_bad`` to skip it",
             )
 
 

@@ -116,7 +116,7 @@ def encode_pairs(
 def _too_long(length: str, limit: int) -> TooLongError:
     return TooLongError(
         f"the input is {length} long and the model reads at most {limit}",
-        "shorten it, or pass --on-long truncate to cut it",
+        "shorten it, or pass ``on_long=truncate`` to cut it",
     )
 
 

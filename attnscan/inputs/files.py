@@ -235,7 +235,7 @@ def _damage(name: str, error: Exception, packing: str) -> PairsError | None:
         return PairsError(what, "write it again, without a password")
     if isinstance(error, UnicodeError):
         what = f"{shown(name)} is no text: {_reason(error)}"
-        return PairsError(what, "save it as UTF-8, or pass --encoding NAME")
+        return PairsError(what, "save it as UTF-8, or pass ``encoding=NAME``")
     return None
 
 

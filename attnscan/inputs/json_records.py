@@ -101,7 +101,7 @@ def _records_of_objects(
     if has_columns and has_rows:
         raise PairsError(
             f"{name}: columns to read are among the names of its objects and of what is in them",
-            "write it as a list of records, or name the columns with --columns",
+            "write it as a list of records, or name the columns with ``columns``",
         )
     if has_rows:
         return rows
@@ -111,7 +111,7 @@ def _records_of_objects(
     raise PairsError(
         f"{name}: its objects are {outer}, what is in them is {quoted_names(cell_names)}, "
         "and none is known to hold sentences",
-        "name one or two of them with --columns",
+        "name one or two of them with ``columns``",
     )
 
 

@@ -102,7 +102,7 @@ def read_linked(
         suffix = format_of(file)
         if suffix == ".conllu" and not with_treebanks:
             raise PairsError(
-                f"{shown(file)} is a treebank, and no file of links", "give it as --treebank"
+                f"{shown(file)} is a treebank, and no file of links", "give it as ``treebank``"
             )
         if suffix not in ("", ".jsonl", ".ndjson", ".conllu"):
             raise PairsError(

@@ -229,15 +229,15 @@ def pick_columns(
     if not wanted:
         raise PairsError(
             f"the columns are {quoted_names(names)}, and none is known to hold sentences",
-            "name one or two of them with --columns, or say which, counted from 1",
+            "name one or two of them with ``columns``, or say which, counted from 1",
         )
-    sentences = tuple(_column(names, name, "--columns") for name in wanted)
-    id_ = None if reading.id is None else _column(names, reading.id, "--id")
+    sentences = tuple(_column(names, name, "``columns``") for name in wanted)
+    id_ = None if reading.id is None else _column(names, reading.id, "``id``")
     label = _first_called(_LABELS, names, sentences) if reading.labelled else None
     if reading.group is None:
         group = _first_called(_GROUPS, names, sentences)
     else:
-        group = None if reading.group == BY_FILE else _column(names, reading.group, "--group")
+        group = None if reading.group == BY_FILE else _column(names, reading.group, "``group``")
     class_names = classes.get(names[label[0]], ()) if label and classes else ()
     return Columns(
         sentences=sentences,
@@ -274,7 +274,7 @@ def _only_columns(names: Sequence[str]) -> tuple[str, ...] | None:
     if re.search("[,;\t|]", names[0]):
         raise PairsError(
             f"the only column is {quoted_names(names)}, as if another separator were used",
-            "save it as CSV or TSV, or pass --columns 1",
+            "save it as CSV or TSV, or pass ``columns=1``",
         )
     return tuple(names)
 
@@ -421,7 +421,7 @@ class _Keys:
                 ahead = f"which the first {_RECORDS_AHEAD:,} records lack"
                 raise PairsError(
                     f"it has {quoted_names(known or ())}, {ahead}",
-                    "name the columns of all records with --columns",
+                    "name the columns of all records with ``columns``",
                 )
         return self._columns
 

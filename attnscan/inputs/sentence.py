@@ -293,7 +293,7 @@ class Record:
 
 def bad_record(where: str, reason: str) -> PairsError:
     """The error for a record that `--skip-bad` would skip."""
-    return PairsError(f"{where}: {reason}", "correct it, or pass --skip-bad to go on without it")
+    return PairsError(f"{where}: {reason}", "correct it, or pass ``skip_bad`` to go on without it")
 
 
 @dataclass(frozen=True)

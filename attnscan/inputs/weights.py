@@ -300,11 +300,12 @@ def _array_name(arrays: Mapping[str, Any], kind: SavedKind) -> str:
         name = "attention"
     if name in arrays:
         return name
-    kinds = " or ".join(text for text in _TEXTS if f"{text}_attention" in arrays)
+    kinds = [text for text in _TEXTS if f"{text}_attention" in arrays]
     if kinds:
-        remedy = f"give --attention {kinds}"
+        first, *others = kinds
+        remedy = " or ".join([f"give ``attention={first}``", *others])
     else:
-        remedy = "leave out --attention" if "attention" in arrays else _REMEDY
+        remedy = "leave out ``attention``" if "attention" in arrays else _REMEDY
     raise WeightsError(f"has no array '{name}'", remedy)
 
 

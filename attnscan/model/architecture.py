@@ -48,5 +48,5 @@ def no_encoder_decoder(name: str, attention: AttentionName) -> ModelError:
     return ModelError(
         f"{name} is no encoder-decoder that writes text, and has no {attention} attention "
         "beside an encoder's",
-        "leave out --attention and letters of heads, or name a model such as T5, BART or Marian",
+        "leave out ``attention`` and letters of heads, or name a model such as T5, BART or Marian",
     )

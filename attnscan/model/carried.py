@@ -100,7 +100,7 @@ def output_projections(tap: AttentionTap, inputs: dict[str, Tensor]) -> OutputPr
                 f"what heads of the architecture {type(tap.model).__name__} carry cannot be "
                 f"computed: in layer {layer} the output of heads passes through another module "
                 "first",
-                "use --by weight, or a model such as BERT, RoBERTa, DistilBERT, ALBERT or "
+                "use ``by=weight``, or a model such as BERT, RoBERTa, DistilBERT, ALBERT or "
                 "ModernBERT",
             )
         parameter, weight = weights[0]

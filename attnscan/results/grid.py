@@ -260,7 +260,7 @@ def attention_named(heads: str, option: AttentionName | None = None) -> Attentio
             texts[name.attention] = name.text
     kinds = " and ".join(f"{text} is of {kind} attention" for kind, text in texts.items())
     if option is not None and texts.keys() - {option}:
-        remedy = f"leave out --attention {option}, or name heads as {option[0]}1-0"
+        remedy = f"leave out ``attention={option}``, or name heads as {option[0]}1-0"
         raise SelectionError(f"{kinds}, and {option} attention was asked for", remedy)
     if len(texts) > 1:
         raise SelectionError(kinds, "name heads of one kind at a time")

@@ -40,7 +40,7 @@ class BatchLimit:
             raise MemoryFullError(
                 f"an input of {longest:,} tokens takes about {size:.2g} GB beside the model, "
                 f"and the memory of {device} does not hold it",
-                "use a shorter input, --dtype float16, or --device cpu",
+                "use a shorter input, ``dtype=float16``, or ``device=cpu``",
             )
         half = len(batch) // 2
         self.tokens = half * longest

@@ -254,24 +254,24 @@ class ScanOptions:
         check_declared(self)
         if self.attention != "cross" and self.query != "predicts":
             raise OptionError(
-                "--query is for cross attention", "add --attention cross, or leave it out"
+                "``query`` is for cross attention", "add ``attention=cross``, or leave it out"
             )
         if self.write is not None and self.kind is not AttentionKind.ONLY:
             object.__setattr__(self, "max_target_tokens", self.write)
         if self.attention == "encoder" and self.max_target_tokens != _TARGET_TOKENS:
             raise OptionError(
-                "--max-target-tokens is for --attention decoder, cross or all",
+                "``max_target_tokens`` is for ``attention=decoder``, cross or all",
                 "leave it out: no target is read",
             )
         if self.engine == "local" and (
             self.ray_address is not None or self.ray_workers is not None
         ):
             raise OptionError(
-                "--ray-address and --ray-workers are for a cluster",
-                "add --engine ray, or leave them out",
+                "``ray_address`` and ``ray_workers`` are for a cluster",
+                "add ``engine=ray``, or leave them out",
             )
         if self.words == "spaces" and self.unit == "token":
-            raise OptionError("--words spaces is for units of words", "give --unit word, too")
+            raise OptionError("``words=spaces`` is for units of words", "give ``unit=word``, too")
 
 
 @dataclass(frozen=True)

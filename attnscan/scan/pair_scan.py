@@ -103,7 +103,7 @@ def skip(record: Record, error: InputError, options: ScanOptions, on_bad: OnBad 
     is_long = isinstance(error, TooLongError)
     if is_long and options.on_long == "skip":
         return
-    remedy = "shorten it, or pass --on-long truncate or skip" if is_long else error.remedy
+    remedy = "shorten it, or pass ``on_long=truncate`` or skip" if is_long else error.remedy
     placed = type(error)(f"{record.where}: {error.what}", remedy)
     if on_bad is None or is_long:
         raise placed from None
@@ -449,7 +449,7 @@ def check_links(
         if not has_links(pair):
             raise InputError(
                 f"{record.where}: a sentence without a tree",
-                "name a treebank in CoNLL-U, a .conllu file; links of your own are for --links",
+                "name a treebank in CoNLL-U, a .conllu file; links of your own are for ``links``",
             )
         items = items_of(links_in(pair), subtypes=subtypes)
         relations.update(item.row.relation for item in items)

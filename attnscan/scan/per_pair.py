@@ -100,9 +100,9 @@ class PerPairWriter:
         if is_stream(path):
             raise OutputError(
                 f"{path} is not a regular file, and Parquet needs one",
-                "name another --per-pair file",
+                "name another ``per_pair`` file",
             )
-        check_suffix(path, ".parquet", "--per-pair")
+        check_suffix(path, ".parquet", "``per_pair``")
         check_writable(path)
         self._path = path
         self._writer: Any = None

@@ -160,8 +160,8 @@ def _result(ray: ModuleType, part: Any) -> PartResult:
         raise
     except ray.exceptions.RayError as error:
         raise EngineError(
-            f"the workers of --engine ray died: {first_line(error)}",
-            "see that each has the memory for a model, or give fewer --ray-workers",
+            f"the workers of ``engine=ray`` died: {first_line(error)}",
+            "see that each has the memory for a model, or give fewer ``ray_workers``",
         ) from None
 
 
@@ -170,10 +170,10 @@ def _workers(scanner: Scanner) -> Iterator[tuple[ModuleType, list[Any]]]:
     """Ray itself and the workers, as long as the block runs. Raises: EngineError."""
     if scanner.loaded.original is not None:
         raise EngineError(
-            "--engine ray loads the model in every worker, and this one is in memory",
+            "``engine=ray`` loads the model in every worker, and this one is in memory",
             "save it with save_pretrained, and give the directory as model",
         )
-    with needs("--engine ray needs ray", "ray", EngineError):
+    with needs("``engine=ray`` needs ray", "ray", EngineError):
         import ray
     options = scanner.options
     source = _absolute(scanner.loaded.source)
@@ -221,7 +221,7 @@ def _connect(ray: ModuleType, options: ScanOptions) -> None:
     except (OSError, OverflowError, RuntimeError, ValueError) as error:
         raise EngineError(
             f"no Ray cluster at {address or 'this machine'}: {first_line(error)}",
-            "check --ray-address and $RAY_ADDRESS, or leave them out to start a cluster here",
+            "check ``ray_address`` and $RAY_ADDRESS, or leave them out to start a cluster here",
         ) from None
 
 

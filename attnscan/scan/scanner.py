@@ -100,7 +100,7 @@ class Scanner:
         if not self.tap.calls.uses_tap:
             cells += _COPIES_OF_WEIGHTS * heads * tokens**2
         run = _BYTES_PER_TOKEN * tokens if self.loaded.device.type == "cpu" else 0
-        remedy = "use a shorter input, fewer heads, or fewer queries by --window I-J"
+        remedy = "use a shorter input, fewer heads, or fewer queries by ``window`` I-J"
         check_memory(run + 4 * cells, f"an input of {tokens:,} tokens", remedy)
 
     def memory_of_input(self, tokens: int) -> int:
@@ -128,7 +128,9 @@ class Scanner:
         if write is None:
             return encoded
         if pair.b is not None:
-            raise InputError("sentence B is given, and --write makes one", "leave one of them out")
+            raise InputError(
+                "sentence B is given, and ``write`` makes one", "leave one of them out"
+            )
         if self.options.kind is not AttentionKind.ONLY:
             return encoded  # where B is missing, an encoder-decoder has written it
         if not self.is_causal:
@@ -345,7 +347,7 @@ def _check_target(loaded: LoadedModel, options: ScanOptions) -> None:
     if loaded.original is not None or not loaded.model.config.is_encoder_decoder:
         raise no_encoder_decoder(loaded.source.name, options.attention)
     raise ModelError(
-        f"{loaded.source.name} was loaded without its decoder, for --attention encoder alone",
+        f"{loaded.source.name} was loaded without its decoder, for ``attention=encoder`` alone",
         "give the model's name in place of what load() returned",
     )
 
@@ -364,7 +366,7 @@ def _choose_measure(loaded: LoadedModel, options: ScanOptions) -> tuple[HelpMeas
     if measure is None and options.predictive not in ("auto", "off"):
         name = loaded.source.name
         raise ModelError(
-            f"--predictive {options.predictive} cannot be measured with {name}: {reason}",
+            f"``predictive={options.predictive}`` cannot be measured with {name}: {reason}",
             "leave the option out",
         )
     return measure, reason

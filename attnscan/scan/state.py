@@ -258,7 +258,7 @@ class ScanState:
         if self.signature is None or not self.sums:
             raise InputError(
                 "no sentence of the treebank, or of the links, is left",
-                "choose what happens to long ones with --on-long",
+                "choose what happens to long ones with ``on_long``",
             )
         signature = replace(self.signature, **self.seen.signature_fields)
         return syntax_of(self.sums, signature, among=self.options.reading.words_only)
@@ -277,7 +277,8 @@ class ScanState:
             raise no_pair("to score")
         if options.split and not {"scored", "ranked"} <= set(sums):
             raise InputError(
-                "--split found no pair in one of the two halves", "give more pairs, or leave it out"
+                "``split`` found no pair in one of the two halves",
+                "give more pairs, or leave it out",
             )
         signature = replace(self.signature, **self.seen.signature_fields)
         labels: dict[Any, Labels] = {}
@@ -422,10 +423,10 @@ def _check_scan(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) 
             raise StateError(
                 f"{path} was begun with another model, or other modules of transformers: "
                 f"the {name} differ",
-                "name the model that it was begun with, or another --state file",
+                "name the model that it was begun with, or another ``state`` file",
             )
         raise StateError(
             f"{path} belongs to another run: its {name} is {_given(theirs.get(name))}, "
             f"and here it is {_given(value)}",
-            "give the same options, or another --state file",
+            "give the same options, or another ``state`` file",
         )

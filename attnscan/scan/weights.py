@@ -30,7 +30,8 @@ def classify_weights(
     """
     if options.reading.carried:
         raise OptionError(
-            "saved weights do not hold what heads carry", "leave out --by carried, or name a model"
+            "saved weights do not hold what heads carry",
+            "leave out ``by=carried``, or name a model",
         )
     if saved.left_out:
         was = "was" if saved.left_out == 1 else "were"

@@ -158,5 +158,5 @@ def cross_patterns(
     for pattern in LINKED_PATTERNS:
         if pattern.id in requested:
             message = f"{pattern.id} needs gold alignments, and there are none"
-            raise OptionError(message, "name their file: --alignments FILE")
+            raise OptionError(message, "name their file: ``alignments=FILE``")
     return UNALIGNED_PATTERNS

@@ -180,7 +180,7 @@ def listening(port: int | None) -> socket.socket:
         else:
             reason = f"cannot be served: {error.strerror or error}"
         raise OutputError(
-            f"port {port} {reason}", "choose another, or leave out --port for a free one"
+            f"port {port} {reason}", "choose another, or leave out ``port`` for a free one"
         ) from None
 
 

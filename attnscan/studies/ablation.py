@@ -39,7 +39,7 @@ from attnscan.studies.losses import CLASSES, QUANTITIES, Loss, Probe, measures_o
 
 _MEASURES = 1  # the half of the pairs by which no set was chosen
 _ROUNDING = 1e-6  # heads that attend evenly are no farther above chance
-_MORE = "give more pairs, or name heads with --heads"
+_MORE = "give more pairs, or name heads with ``heads``"
 HeadTuple = tuple[Head, ...]
 LossSums = tuple[FloatArray, FloatArray]
 """Losses and their words or answers. Shape: [pair, quantity, set], [pair, quantity]."""

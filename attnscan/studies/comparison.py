@@ -189,12 +189,12 @@ def _relation_in_common(a: Scanner, b: Scanner, match: Match) -> tuple[Relation 
         names = f"{a.loaded.source.name} and {b.loaded.source.name}"
         raise ModelError(
             f"{names} use different tokens, so their weights cannot be compared",
-            "leave out --match nearest, or compare models of one tokenizer",
+            "leave out ``match=nearest``, or compare models of one tokenizer",
         )
     if match == "place" and a.grid() != b.grid():
         raise ModelError(
             f"the two models have {a.grid()} and {b.grid()} heads, which have no places in common",
-            "pass --match nearest, which compares each head with the most similar one, "
+            "pass ``match=nearest``, which compares each head with the most similar one, "
             "in models of one tokenizer",
         )
     if a.relation is None or b.relation is None:

@@ -303,7 +303,7 @@ def measures_of(
         reason = "it is for decoder and cross attention"
         if has_target:
             reason = f"{kind.word} attention is measured by target"
-        raise ModelError(f"{name} cannot be measured: {reason}", "leave --measure out")
+        raise ModelError(f"{name} cannot be measured: {reason}", "leave ``measure`` out")
     names: Sequence[str] = [TARGET_MEASURE] if has_target else wanted or MEASURES[:-1]
     losses = losses_of(loaded, names, seed, labelled)
     if wanted:
@@ -311,7 +311,7 @@ def measures_of(
             if isinstance(loss, str):
                 raise ModelError(
                     f"{name} cannot be measured with {loaded.source.name}: {loss}",
-                    "leave --measure out to take what it has, or measure cls",
+                    "leave ``measure`` out to take what it has, or measure cls",
                 )
     available = [loss for loss in losses.values() if isinstance(loss, Loss)]
     return available or measures_of(loaded, [VECTOR], seed, labelled, kind)

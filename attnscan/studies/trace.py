@@ -70,7 +70,7 @@ def order_checkpoints(
             checkpoints.append(CheckpointOfRun(name, step_of(name), choose(name)))
         except AttnscanError as error:
             if not skip_bad:
-                remedy = f"{error.remedy}; or skip it with --skip-bad"
+                remedy = f"{error.remedy}; or skip it with ``skip_bad``"
                 raise ModelError(error.what, remedy) from None
             faults.append(f"skipped: {error.what}")
     if not checkpoints:

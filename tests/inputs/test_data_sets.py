@@ -209,4 +209,4 @@ def test_a_data_set_is_read(data_set: DataSet, make: Make) -> None:
         for part, note in zip(data_set.notes, notes, strict=True)
     )
     for part, error in zip(data_set.bad, bad, strict=True):
-        assert part in error.what and "--skip-bad" in error.remedy
+        assert part in error.what and "``skip_bad``" in error.remedy

@@ -152,7 +152,7 @@ class TestHeader:
         ):
             with pytest.raises(PairsError, match=why) as caught:
                 read(path, reading)
-            assert "--columns" in caught.value.remedy and caught.value.what.startswith(path)
+            assert "``columns``" in caught.value.remedy and caught.value.what.startswith(path)
         bad = read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))[2]
         assert bad == ["q.csv:2: its number of fields is 1, where 3 are expected"]
 

@@ -186,7 +186,7 @@ class TestBadRecords:
         with pytest.raises(PairsError) as caught:
             next(reading)
         assert caught.value.what.startswith(f"{path}:3: {why}")
-        assert "--skip-bad" in caught.value.remedy and len(str(caught.value)) < len(path) + 250
+        assert "``skip_bad``" in caught.value.remedy and len(str(caught.value)) < len(path) + 250
         records, bad = skipping(path)
         assert [(r.pair, r.where) for r in records] == [(AB, f"{path}:2"), (EF, f"{path}:4")]
         assert len(bad) == 1 and bad[0].startswith(f"p.{form}:3: {why}")
@@ -337,7 +337,7 @@ def test_a_file_is_refused_before_its_first_pair(
     path = make(name, content)
     for skip in (False, True):
         error = refusal(path, columns=columns, skip=skip)
-        assert why in error.what and remedy in error.remedy and len(str(error)) < 400
+        assert why in error.what and remedy in error.line and len(str(error)) < 400
         assert error.what.startswith(path) is ("were named" not in why)
 
 

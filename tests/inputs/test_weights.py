@@ -296,7 +296,7 @@ def test_classify_takes_what_transformers_shows() -> None:
     for weights, tokens, why in (
         (None, TOKENS, "attn_implementation='eager'"),
         ((None, None), TOKENS, "attn_implementation='eager'"),
-        (shown, None, "give tokens="),
+        (shown, None, "give classify tokens="),
         (several, TOKENS, "the parts of 'attention' differ in shape"),
     ):
         with pytest.raises(AttnscanError, match=why):

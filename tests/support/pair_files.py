@@ -49,7 +49,7 @@ def skipping(path: str) -> tuple[list[Record], list[str]]:
     """The good records, and what was said of the bad ones, without the file's directory."""
     bad: list[PairsError] = []
     good = list(read_pairs([path], on_bad=bad.append))
-    assert all("--skip-bad" in error.remedy for error in bad)
+    assert all("``skip_bad``" in error.remedy for error in bad)
     return good, [error.what.removeprefix(f"{Path(path).parent}{os.sep}") for error in bad]
 
 

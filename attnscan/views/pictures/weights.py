@@ -140,5 +140,5 @@ def _layout(
     _, columns, pitch = best
     if not columns:
         reason = f"{count} heads have no room in a picture {width:g} inches wide"
-        raise SelectionError(reason, "name fewer of them, or give a larger --width")
+        raise SelectionError(reason, "name fewer of them, or give a larger ``width``")
     return columns, pitch
