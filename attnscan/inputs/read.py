@@ -141,7 +141,19 @@ def _linked_rows(lines: Iterator[str], suffix: str, report: FileReport) -> Rows:
         report.format = _FORMAT_NAMES[suffix]
         return read_trees(lines, report.file)
     report.format = _FORMAT_NAMES[".jsonl"]
-    return read_links(parse_lines(lines, report.file), report)
+    return _not_empty(read_links(parse_lines(lines, report.file), report), report.file)
+
+
+def _not_empty(rows: Rows, file: str) -> Rows:
+    """The rows of a file of links. Raises: PairsError if there is none."""
+    first = next(rows, None)
+    if first is None:
+        raise PairsError(
+            f"{file} is empty: it has no record",
+            'write lines such as {"text": "Anna lost her keys .", "links": [["coref", 2, 0]]}',
+        )
+    yield first
+    yield from rows
 
 
 def _group_by_file(record: Record) -> Record:

@@ -469,7 +469,7 @@ def check_links(
         )
     if not are_trees and not relations:
         raise InputError(
-            f"there is no link in {counted(count, 'record')} of links",
+            f"there is no link in {counted(count, 'record')}",
             'give each line its links, as {"text": ..., "links": [["coref", 5, 1]]}',
         )
     return count, sorted(relations)

@@ -148,8 +148,8 @@ def test_a_file_of_another_kind_is_refused(make: Make, name: str, why: str) -> N
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "there is no link in 0 records of links"),
-        ('{"text": "a b", "links": []}\n', "there is no link in 1 record of links"),
+        ("", r"a\.jsonl is empty: it has no record; write lines such as"),
+        ('{"text": "a b", "links": []}\n', "there is no link in 1 record; give each"),
     ],
 )
 def test_a_file_without_links_is_refused(make: Make, content: str, why: str) -> None:

@@ -136,7 +136,7 @@ def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
     if result.has_trees:
         yield "The treebank's guidelines decide what is a head."
     else:
-        yield "Who made the links decided what is linked."
+        yield "Whoever made the links decided what is linked."
 
 
 def _row_name(result: Syntax, row: Row) -> str:
