@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 from support.chromium import Open, choose, picture_at, press
+from support.toy_bert import save_toy_bert
 from support.translator import TRANSLATOR, eager
 
 import attnscan
@@ -142,3 +143,20 @@ def test_arcs_that_heads_follow_stand_out_and_are_read(
     assert b"/ShadingType" not in page.pdf(), (
         "of one sentence, viewers of PDF darken the squares behind a gradient"
     )
+
+
+def test_links_of_ones_own_are_arcs_through_both_sentences(opened: Open, pages: Path) -> None:
+    model = str(save_toy_bert(pages / "follows", 1, 2, {(0, 0): "articles to nouns"}))
+    links = [["coref", 3, 1], ["part", 4, 1], ["coref", 4, 1]]
+    records = [{"text": "the cat sat", "text_b": "i ran", "links": links}]
+    path = pages / "links.html"
+    with pytest.warns(UserWarning, match="few"):
+        attnscan.report(links=records, model=model, predictive="off", output=path)
+    page = opened(path, "#view=head&by=weight&heads=0-0")
+    expect(page.get_by_role("region", name="Links")).to_be_visible()
+    expect(page.locator(".words bdi")).to_have_text(["the", "cat", "sat", "i", "ran"])
+    expect(page.locator(".words .root")).to_have_count(0)
+    arcs = page.locator(".labels button")
+    expect(arcs).to_have_text(["coref", "part", "coref"])
+    expect(arcs.nth(0)).to_have_class(FOLLOWED)
+    expect(page.locator("#tree .hint")).to_contain_text("of 3 arcs from a word to its target")
