@@ -134,7 +134,7 @@ def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
         title = f"labels by {by}, special {special}"
         rows = command("classify", *PAIR, *options)
         words = list(_measure_words(checkpoint, one, by, special))
-        yield from _compare(f"classify, {title}", rows, words)
+        yield from _compare(f"classify, {title}", rows, words, by_pair=False)
         measured = _measure_pairs(checkpoint, pairs, by, special)
         rows = over(pairs, "heads", *options)
         units, groups = _group(pairs, measured, _lengths(checkpoint, pairs))
@@ -331,7 +331,9 @@ def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
     return np.concatenate(parts, 1).astype(float)
 
 
-def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[Does]:
+def _decide(
+    units: Sequence[Unit], groups: Sequence[str] | None = None, *, by_pair: bool = True
+) -> list[Does]:
     """What every head does by some pairs, of groups or of none, or by the words of one input."""
     stacked = stack(units)
     whole = add_up(stacked, np.ones(len(units)))
@@ -339,10 +341,14 @@ def _decide(units: Sequence[Unit], groups: Sequence[str] | None = None) -> list[
     heads = np.arange(len(whole.on))
     habits = means.best(means.above)
     first = [_name(whole, head, habits[head]) for head in heads]
+    rare = np.zeros(whole.patterns.shape[:2], bool)
+    if by_pair:  # a pattern that fewer than five pairs have does not compete in resamples
+        rare = (stacked.patterns[..., 1] > 0).sum(0) < MIN_UNITS
     holds = np.zeros(len(heads))
     same = np.zeros(len(heads))
     for times in _drawings(len(units), groups):
         resample = add_up(stacked, times)
+        resample.patterns[rare] = 0
         again = Means(resample)
         best = again.best(again.above)
         holds += again.above[heads, habits]
@@ -396,11 +402,13 @@ def _compare(
     rows: list[Row],
     units: Sequence[Unit],
     groups: Sequence[str] | None = None,
+    *,
+    by_pair: bool = True,
 ) -> Iterator[Tally]:
     """What a table says that each head does beside what these units say."""
     tally = Tally(table)
     stay = Tally(f"{table}, stay", 0.0021, "two of a thousand drawings, which rounding may turn")
-    expected = _decide(units, groups)
+    expected = _decide(units, groups, by_pair=by_pair)
     tally.same("heads", len(rows), len(expected))
     heads = 1 + max(head_of(row)[1] for row in rows)
     for row in rows:

@@ -238,6 +238,17 @@ def _pattern_sums(
     return {name: sums[f"{key_set}.{name}"] for name in names}
 
 
+def _without_rare(sums: SumsByName) -> dict[str, FloatArray]:
+    """Leave patterns that fewer than `MIN_UNITS` units have without a score.
+
+    `predictive` is by default measured on a few pairs. A resample may have a single one of them,
+    perhaps with one word, whose score says nothing. Shape: each [unit, layer, head, pattern].
+    """
+    n = sums["n"]
+    rare = (n > 0).sum(0) < MIN_UNITS
+    return {**sums, "n": np.where(rare, np.nan, n)}
+
+
 def enough_groups(grouped: PairSums) -> Groups | None:
     """The groups that blocks of pairs are of; None where too few of them have enough pairs."""
     groups = Groups.among(grouped)
@@ -336,7 +347,8 @@ def labels_of(
         drawn = resamples(len(habit_sums.mass), seed, at_once)
     else:
         drawn = groups.resamples(seed, at_once)
-    held, unchanged = _count_resamples(rules, habit_sums, pattern_sums, habit, drawn)
+    competing = _without_rare(pattern_sums) if by_pair else pattern_sums
+    held, unchanged = _count_resamples(rules, habit_sums, competing, habit, drawn)
     habit = np.where(held >= STABLE_SHARE * RESAMPLINGS, habit, -1)
     code = rules.codes(rules.table, habit)
     label_stability = np.where(

@@ -320,6 +320,24 @@ def test_pattern_and_habit_of_one_name_are_one_label() -> None:
     assert (labels.label[0, 0], labels.label_stability[0, 0]) == ("next-word", 1)
 
 
+def test_pattern_measured_on_few_pairs_makes_no_label_unsure() -> None:
+    """Of three pairs, one with a single word has a high score, which counts for little in all."""
+    sums = _planned({(0, 0): {"punctuation": 0.6}}, 40)
+    words = {0: 1, 1: 20, 2: 20}
+    for name, share in {"weight": 0.9, "whole": 0.9, "n": 1.0, "pairs": 1.0}.items():
+        of_head = np.zeros((40, *GRID, 1))
+        for pair, count in words.items():
+            is_high = pair == 0 or name in ("n", "pairs")
+            of_head[pair, 0, 0, 0] = share * count if is_high else 0
+        sums |= {f"{key_set}.{name}": of_head for key_set in KEY_SETS}
+    labels = _habits(sums)
+    of_words = _habits(sums, by_pair=False)
+    assert labels.label_stability is not None
+    assert of_words.label_stability is not None
+    assert (labels.label[0, 0], labels.label_stability[0, 0]) == ("punctuation", 1)
+    assert of_words.label_stability[0, 0] < 0.95  # a control
+
+
 def test_heads_that_are_all_alike_have_no_habit() -> None:
     """However far they are from even attention."""
     labels = _habits(_planned({head: {"next": 0.8} for head in np.ndindex(GRID)}))
