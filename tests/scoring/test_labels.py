@@ -493,6 +493,16 @@ def test_intervals_have_the_k_of_their_errors() -> None:
     assert_allclose(again.interval, once.interval)
 
 
+def test_every_pair_with_a_query_is_a_cluster() -> None:
+    """Also one with a single query."""
+    sums = _pairs(20)
+    n = sums["words_only.n"]
+    assert (n == 1).any()
+    table = scores_of(sums, SCORED).words_only
+    assert table.clusters.tolist() == np.count_nonzero(n, axis=0).tolist()
+    assert table.n.tolist() == n.sum(0).tolist()
+
+
 def test_named_groups_are_the_clusters_of_errors() -> None:
     sums = _pairs(60)
     names = [f"genre {number % 6}" for number in range(60)]

@@ -379,3 +379,9 @@ def test_the_first_of_equally_attended_words_counts() -> None:
     names = ["\t".join(("hits", *row)) for row in rows]
     hits = [sums["documents"].sums[name][0, 0, 0] for name in names]
     assert hits == [1, 0, 1, 0]
+
+
+def test_all_relations_together_come_first_and_each_row_once() -> None:
+    rows = [Row("det", HEAD), Row("all", DEPENDENT), Row("advmod", HEAD), Row("all", HEAD)]
+    expected = (Row("all", HEAD), Row("all", DEPENDENT), Row("advmod", HEAD), Row("det", HEAD))
+    assert ordered([*rows, rows[0]]) == expected

@@ -144,6 +144,7 @@ def test_rows_that_carry_nothing_are_in_no_sum() -> None:
     ones = [torch.ones(LAYERS, HEADS, 5)]
     words = by_class(batch_of(text), [weights], norms=ones, by_query=True)
     assert words["n"][:, 0, 0, 0].tolist() == [1, 0, 1]
+    assert words["all_words"][:, 0, 0, 0].tolist() == [1, 0, 1]
     assert not words["on"][1, :, :, :-1].any()
     assert by_class(batch_of(text), [weights], norms=ones)["n"].max() == 2
     assert by_pattern(batch_of(text), [weights], norms=ones)["rows"].max() == 2
