@@ -129,7 +129,8 @@ def _legend(result: HeadScores) -> Iterator[str]:
     if result.changed.any():
         yield "≠ another label there"
     if labels.resampled == "pairs" and not labels.groups:
-        yield "without ?: sure of this corpus"
+        is_mixed = bool(labels.unsure.any())
+        yield "without ?: sure of this corpus" if is_mixed else "sure of this corpus"
 
 
 def _kinds(labels: Labels, width: int, lines: int) -> Iterator[Text]:
