@@ -15,21 +15,15 @@ from attnscan.__version__ import __version__
 from attnscan.results.notebook import PAGES, RENDERERS
 
 if TYPE_CHECKING:
+    from attnscan.api.about import models, patterns
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
+    from attnscan.api.one_head import explain, head
     from attnscan.api.one_input import classify, predictive, show
     from attnscan.api.pairs_as_read import pairs
     from attnscan.api.pictures_and_pages import plot, report
     from attnscan.api.readings import with_reading
-    from attnscan.api.studies import (
-        ablate,
-        compare,
-        explain,
-        head,
-        models,
-        patterns,
-        similar,
-        syntax,
-    )
+    from attnscan.api.studies import ablate, compare, similar
+    from attnscan.api.syntax import syntax
     from attnscan.api.training import TrainerCallback, trace
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch
@@ -80,18 +74,12 @@ __all__ = [
 # No module of this package may have one of these names: importing it would put it in the
 # function's place.
 _HOMES = {
+    "api.about": ("models", "patterns"),
     "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
+    "api.one_head": ("explain", "head"),
     "api.one_input": ("classify", "predictive", "show"),
-    "api.studies": (
-        "ablate",
-        "compare",
-        "explain",
-        "head",
-        "models",
-        "patterns",
-        "similar",
-        "syntax",
-    ),
+    "api.studies": ("ablate", "compare", "similar"),
+    "api.syntax": ("syntax",),
     "api.pairs_as_read": ("pairs",),
     "api.pictures_and_pages": ("plot", "report"),
     "api.readings": ("with_reading",),

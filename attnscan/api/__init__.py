@@ -2,7 +2,10 @@
 
 one_input.py           classify, show, predictive
 many_pairs.py          heads, profile; load, shard, finish
-studies.py             explain, head, ablate, similar, compare, syntax; patterns, models
+one_head.py            explain, head
+studies.py             ablate, similar, compare
+syntax.py              syntax, and what report and head take of it
+about.py               patterns, models
 training.py            trace; TrainerCallback, for transformers' Trainer
 pictures_and_pages.py  report, plot
 readings.py            with_reading: by weight or what heads carry, special tokens in or out

@@ -26,7 +26,7 @@ from attnscan.api.option_groups import (
 from attnscan.api.options import file_to_write, parse_window
 from attnscan.api.pairs_input import LinkRecords, Pairs, list_texts
 from attnscan.api.signatures import library_function, options_of
-from attnscan.api.studies import read_linked
+from attnscan.api.syntax import read_linked
 from attnscan.errors import OptionError, check_known, needs
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import Sentence, Text

@@ -13,7 +13,7 @@ from support.treebanks import planted
 
 import attnscan
 import attnscan.api.pictures_and_pages  # it declares `report`, whose options `read_linked` takes
-from attnscan.api.studies import read_linked
+from attnscan.api.syntax import read_linked
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.grid import Head
 from attnscan.results.syntax import (

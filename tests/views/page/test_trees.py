@@ -8,7 +8,7 @@ from support.toy_bert import save_toy_bert
 from support.treebanks import line, planted, planted_file
 
 import attnscan
-from attnscan.api.studies import read_linked
+from attnscan.api.syntax import read_linked
 from attnscan.results.grid import Head
 from attnscan.results.syntax import InputsRead
 from attnscan.text import plain
