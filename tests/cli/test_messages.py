@@ -55,7 +55,6 @@ REFUSED = [
     ),
     ("classify a --format xml", 2, "'xml' is not one of 'table', 'csv', 'tsv', 'json', 'jsonl'"),
     ("patterns k", 2, "'k' is a habit, and not a pattern: the same few words"),
-    ("syntax", 2, "for example: attnscan syntax --treebank trees.conllu (attnscan syntax --help)"),
     ("report a", 2, "Missing option '--output' / '-o'; for example: attnscan report "),
     ("classify --weights w.npz --by carried", 2, "saved weights do not hold what heads carry"),
     ("classify --weights w.npz --save-weights v.npz", 2, "--save-weights is of one input"),
