@@ -25,7 +25,7 @@ CHAT = ("le chat noir", "the black cat", "0-0 1-2 2-1")
 def _block(weights: Sequence[Sequence[float]]) -> AttentionBlock:
     """One head's attention on one pair. Shape: [target token, source token]."""
     rows = torch.tensor(weights, dtype=torch.float32)
-    sizes = [tuple(rows.shape)]
+    sizes = [(len(weights), len(weights[0]))]
     visible = torch.ones(1, *rows.shape, dtype=torch.bool)
     return AttentionBlock(
         grid=GRID,
@@ -101,7 +101,7 @@ def test_sums_count_links_and_what_is_covered() -> None:
 
 
 def test_a_word_without_attention_makes_no_link() -> None:
-    weights = [[1.0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    weights = [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     sums = _sums(translations(CHAT), weights)
     assert (sums["links"], sums["right_links"], sums["gold_links"]) == (1, 1, 3)
 
@@ -109,7 +109,7 @@ def test_a_word_without_attention_makes_no_link() -> None:
 def test_without_gold_links_none_are_counted() -> None:
     (encoded,) = translations(CHAT).inputs
     unlinked = replace(encoded, pair=encoded.known_pair.source)
-    sums = _sums(collate([unlinked]), [[1.0, 0, 0]] * 3)
+    sums = _sums(collate([unlinked]), [[1.0, 0.0, 0.0]] * 3)
     assert list(sums) == ["covered", "source_units"]
 
 

@@ -103,8 +103,8 @@ class TestMeasures:
     def test_an_unaligned_target_word_costs_precision_alone(self) -> None:
         pairs = translator.pairs(12)
         fewer = [(a, b, line.partition(" ")[2]) for a, b, line in pairs]  # the first is unaligned
-        whole = _rows(pairs, TRANSLATOR).loc[(1, 1)]
-        part = _rows(fewer, TRANSLATOR).loc[(1, 1)]
+        whole: Any = _rows(pairs, TRANSLATOR).loc[(1, 1)]
+        part: Any = _rows(fewer, TRANSLATOR).loc[(1, 1)]
         words = sum(len(b.split()) for _, b, _ in pairs)
         assert part["precision"] < whole["precision"] - 0.9 * len(pairs) / words
         assert part["recall"] > 0.95
