@@ -55,6 +55,7 @@ REFUSED = [
     ),
     ("classify a --format xml", 2, "'xml' is not one of 'table', 'csv', 'tsv', 'json', 'jsonl'"),
     ("patterns k", 2, "'k' is a habit, and not a pattern: the same few words"),
+    ("head", 2, "Missing argument 'HEADS'; for example: attnscan head 0-2 "),
     ("report a", 2, "Missing option '--output' / '-o'; for example: attnscan report "),
     ("classify --weights w.npz --by carried", 2, "saved weights do not hold what heads carry"),
     ("classify --weights w.npz --save-weights v.npz", 2, "--save-weights is of one input"),
