@@ -19,6 +19,7 @@ keeper.py               a consumer that keeps one input's attention
 carried.py              what heads carry: output projections; weights times the norms of values
 predictive.py           ask a model which words help to predict which
 memory.py               what main memory allows
+device_memory.py        inputs that a device's memory does not hold: halved until they fit
 threads.py              work side by side
 relatedness.py          which words are related, by the model's own embeddings
 continuation.py         what a decoder writes behind a text

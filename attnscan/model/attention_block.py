@@ -38,15 +38,9 @@ class AttentionBlock:
     """Likewise, repeated for each head of a group. Shape: [batch, head, key, dimension]."""
     scaling: float | None
     """What q·k is multiplied with before the softmax; None without queries."""
-    logits: Tensor | None
-    """The input of the softmax, mask included, finite throughout; None of saved weights.
-    Shape: that of `weights`."""
     value: Tensor | None = None
     """What the weights average, repeated for each head of a group.
     Shape: [batch, head, key, dimension]."""
-    idle: Tensor | None = None
-    """Which queries take nothing from any key, so that their rows are zero.
-    Shape: [batch, head, query], bool."""
     value_norms: Tensor | None = None
     """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights.
     Shape: [batch, head, key]."""

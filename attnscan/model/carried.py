@@ -22,9 +22,6 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import check_finite
 from attnscan.model.tap import AttentionTap
 
-_LOG_OF_ZERO = -1e30
-"""The logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it."""
-
 
 @dataclass(frozen=True)
 class OutputProjections:
@@ -65,21 +62,13 @@ class OutputProjections:
     def to_carried(self, block: AttentionBlock) -> AttentionBlock:
         """A block with what heads carry in place of weights.
 
-        Its `idle` tells which rows carry nothing, and are zero.
+        Rows that carry nothing are zero.
         """
-        assert block.logits is not None
         norms = self.value_norms(block)
-        logits = block.logits + norms.log().clip(_LOG_OF_ZERO)[:, :, None]
-        weights = torch.softmax(logits, dim=-1)
-        idle = None
-        gives_nothing = norms == 0
-        # Hardly any key gives nothing; but to look, the host would wait for another device
-        on_cpu = norms.device.type == "cpu"
-        if not on_cpu or gives_nothing.any():
-            is_carried = (block.weights > 0) & ~gives_nothing[:, :, None]
-            idle = ~is_carried.any(-1)
-            weights = weights.masked_fill(idle[..., None], 0.0)
-        return replace(block, weights=weights, logits=logits, idle=idle, value_norms=norms)
+        weights = block.weights * norms[:, :, None]
+        total = weights.sum(-1, keepdim=True)
+        weights /= total.clip(torch.finfo(total.dtype).tiny)
+        return replace(block, weights=weights, value_norms=norms)
 
 
 def output_projections(tap: AttentionTap, inputs: dict[str, Tensor]) -> OutputProjections:

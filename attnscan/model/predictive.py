@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.sentence import EncodedInput
+from attnscan.model.device_memory import BatchLimit, work_in_parts
 from attnscan.model.forward import check_finite, forward, restrict_task_head
 from attnscan.model.loading import LoadedModel
 from attnscan.model.threads import most_workers, parallel_map
@@ -175,13 +176,15 @@ def help_between_words(
     measure: HelpMeasure,
     *,
     batch_tokens: int | None,
+    limit: BatchLimit,
     tell: Callable[[int, int], object] = lambda *_: None,
 ) -> list[WordDependencies]:
     """Ask the model which words of each input help to predict which.
 
-    Nothing else may use the model meanwhile. Tells, before the first batch of hidden sequences and
+    Nothing else may use the model meanwhile. What a device's memory does not hold by its `limit` is
+    asked in parts. Tells, before the first batch of hidden sequences and
     after each, how many of how many sequences are done.
-    Raises: CaptureError if the model fails, or its output is not finite.
+    Raises: CaptureError if the model fails, or its output is not finite; MemoryFullError.
     """
     dependencies: dict[int, WordDependencies] = {}
     for number, questions in enumerate(inputs):
@@ -198,7 +201,7 @@ def help_between_words(
         room = min(loaded.room(batch_tokens), math.ceil(tokens / workers))
         parts = list(_parts(inputs, order, room))
         answers: list[Tensor] = []
-        ask = partial(_ask, loaded, inputs, measure)
+        ask = partial(_ask_in_parts, loaded, inputs, measure, limit)
         with closing(parallel_map(min(len(parts), workers), parts, ask)) as answered:
             for part, values in answered:
                 answers.append(values)
@@ -220,6 +223,24 @@ def _parts(inputs: Sequence[MaskedQueries], order: Sequence[int], room: int) -> 
         for start in range(0, len(hidden), size):
             stop = start + size
             yield _Part(number, hidden[start:stop], is_last=stop >= len(hidden))
+
+
+def _ask_in_parts(
+    loaded: LoadedModel,
+    inputs: Sequence[MaskedQueries],
+    measure: HelpMeasure,
+    limit: BatchLimit,
+    part: _Part,
+) -> Tensor:
+    """Run a part's hidden sequences as `_ask` does, as many at once as memory holds."""
+    length = inputs[part.number].length
+    answers = work_in_parts(
+        lambda hidden: _ask(loaded, inputs, measure, part._replace(hidden=hidden)),
+        part.hidden,
+        lambda _: length,
+        limit,
+    )
+    return torch.cat([values for _, values in answers])
 
 
 def _ask(

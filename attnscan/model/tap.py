@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -60,9 +60,8 @@ class AttentionTap:
     def __init__(self, model: Any, *, kind: AttentionKind = AttentionKind.ONLY) -> None:
         self.model = model
         self.kind = kind
-        self.sees_as_before: dict[tuple[int, int, int], bool] = {}
-        """Of a watched model, by a layer, queries and keys, whether it sees what the layer before
-        sees."""
+        self.sees_as_before: dict[int, _SameMask] = {}
+        """Of a watched model on another device than a CPU, by layer."""
 
     @cached_property
     def calls(self) -> ModelCalls:
@@ -131,7 +130,15 @@ class AttentionTap:
                 first=start,
             )
             self._forward(self.model, {**accepted, **unpadded}, part)
+            self._learn(part.compared, stops[-2:])
             start = inputs.stop
+
+    def _learn(self, compared: dict[int, Tensor], size: tuple[int, ...]) -> None:
+        """Keep which layers see what the layer before sees, of inputs of a size."""
+        if compared:
+            answers = torch.stack(list(compared.values())).tolist()  # the host waits once
+            for layer, is_same in zip(compared, answers, strict=True):
+                self.sees_as_before[layer] = _SameMask(max(size), is_same)
 
     def output(
         self, inputs: dict[str, Tensor], on_output: OnOutput, with_task_head: Any = None
@@ -169,6 +176,17 @@ class AttentionTap:
                 self.model, "computes its attention otherwise on this input than on a short one"
             )
         return output
+
+
+class _SameMask(NamedTuple):
+    """Whether a layer sees what the layer before it sees.
+
+    Where both see the same of an input, they see the same of a shorter one.
+    """
+
+    longest: int
+    """Up to how many tokens that is known."""
+    is_same: bool
 
 
 class _Finished(Exception):
@@ -255,6 +273,9 @@ class _Run:
     """By the id of the model's own mask."""
     visible: Tensor | None = None
     """What the layer before left visible, of a watched model."""
+    compared: dict[int, Tensor] = field(default_factory=dict)
+    """By layer, whether that is what the layer leaves visible: to be read once the run has ended.
+    Shape: each [], bool."""
 
     def attend(
         self,
@@ -287,8 +308,9 @@ class _Run:
                 bias=options.get("position_bias"),
                 scaling=dimension**-0.5 if scaling is None else scaling,
             )
-            # Also of padding, which no block reaches
-            output = query.new_zeros(batch, tokens, heads, value.shape[-1])
+            output = query.new_empty(batch, tokens, heads, value.shape[-1])
+            if any(rows < tokens for rows, _ in self.sizes):
+                output.zero_()  # also of padding, which no block reaches
             self._show(layer, self._compute(layer, operands, output.transpose(1, 2)))
         if layer is not None and self.on_output is not None:
             self.on_output(layer, output)
@@ -331,8 +353,7 @@ class _Run:
         heads_in_layer = operands.query.shape[1]
         parts = _parts(self.sizes, heads_in_layer, on_cpu=operands.on_cpu)
         for inputs, heads, (rows, columns) in parts:
-            logits = operands.logits(inputs, heads, rows, columns)
-            weights = torch.softmax(logits, dim=-1)
+            weights = torch.softmax(operands.logits(inputs, heads, rows, columns), dim=-1)
             value = operands.value[inputs, heads, :columns]
             output_of_block = None
             if not self._is_last(layer):
@@ -348,11 +369,10 @@ class _Run:
                 query=operands.query[inputs, heads, :rows],
                 key=operands.key[inputs, heads, :columns],
                 scaling=operands.scaling,
-                logits=logits,
                 value=value,
                 output=output_of_block,
             )
-            del logits, weights
+            del weights
 
     def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> _Mask:
         """What a mask does, worked out once for all layers that have it."""
@@ -417,17 +437,12 @@ class _Run:
                 query=None if call.query is None else call.query[inputs, heads],
                 key=None if call.key is None else call.key[inputs, heads],
                 scaling=call.scaling,
-                logits=call.logits[inputs, heads].float().clip(_MIN_LOGIT),
                 value=call.value[inputs, heads],
                 output=call.output[inputs, heads],
             )
 
     def _visible_in_call(self, layer: int, call: AttentionCall) -> Tensor:
-        """Which keys each query may see; the same object as in the layer before if it is equal.
-
-        What runs is not padded, so whether it is equal depends on the lengths alone: it is asked
-        once, for the host waits for the answer of another device.
-        """
+        """Which keys each query may see; the same object as in the layer before if it is equal."""
         batch, _, rows, columns = call.weights.shape
         most_rows = max(size[0] for size in self.sizes)
         most_columns = max(size[1] for size in self.sizes)
@@ -437,13 +452,24 @@ class _Run:
         visible[inputs, :rows, :columns] = ~is_hidden.all(1)
         if self.tap.kind is AttentionKind.CROSS:
             visible = expand_to_both_texts(visible, self.sizes)
-        known = self.tap.sees_as_before
-        place = (layer, rows, columns)
-        if place not in known:
-            known[place] = self.visible is not None and torch.equal(self.visible, visible)
-        if self.visible is None or not known[place]:
+        if self.visible is None or not self._sees_as_before(layer, visible, max(rows, columns)):
             self.visible = visible
         return self.visible
+
+    def _sees_as_before(self, layer: int, visible: Tensor, tokens: int) -> bool:
+        """Whether a layer is known to see what the layer before sees.
+
+        The host would wait for the answer of another device: it is read when the run has ended, and
+        until then, each layer's own is taken.
+        """
+        assert self.visible is not None
+        if _is_on_cpu(visible):
+            return torch.equal(self.visible, visible)
+        known = self.tap.sees_as_before.get(layer)
+        if known is not None and tokens <= known.longest:
+            return known.is_same
+        self.compared[layer] = (self.visible == visible).all()
+        return False
 
 
 def _is_on_cpu(values: Tensor) -> bool:

@@ -60,7 +60,8 @@ def classify_input(
     reading = InputReading(
         scanner, pair, encoded, keep=bool(keep), chosen=chosen, readings=readings
     )
-    scanner.tap.run(reading.batch.model_inputs, reading.take)
+    with scanner.batch_limit().around_one(len(encoded.tokens)):
+        scanner.tap.run(reading.batch.model_inputs, reading.take)
     return reading.result()
 
 
@@ -355,7 +356,6 @@ def _kept_blocks(attention: Attention, *, carried: bool) -> Iterator[AttentionBl
             query=None,
             key=None,
             scaling=None,
-            logits=None,
             value_norms=value_norms,
         )
 

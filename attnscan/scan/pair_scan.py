@@ -22,14 +22,14 @@ from attnscan.inputs.encode import notes_of
 from attnscan.inputs.links import has_links, links_in
 from attnscan.inputs.sentence import SPECIAL, EncodedInput, Record
 from attnscan.model.attention_block import Consumer
+from attnscan.model.device_memory import work_in_parts
 from attnscan.model.memory import is_too_long
 from attnscan.model.predictive import MaskedQueries, within_budget
 from attnscan.model.threads import parallel_map
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
-from attnscan.scan.device_memory import BatchLimit, work_in_parts
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
-from attnscan.scan.scanner import Scanner
+from attnscan.scan.scanner import Scanner, longest_of
 from attnscan.scan.state import (
     ScanProgress,
     ScanState,
@@ -184,13 +184,12 @@ def process_batches(
     first = next(stream, None)
     if first is None:
         return
-    longest = max((len(encoded.tokens) for encoded in first[0]), default=1)
+    longest = longest_of(first[0])
     scanners = (scanner, *other_scanners)
     _, most = _BATCHES_IN_WINDOW
     workers = min(reader.workers(most, longest) for reader in scanners)
     one_at_a_time = threading.Lock()
-
-    limit = BatchLimit(scanner)
+    limit = scanner.batch_limit()
 
     def work_on(
         item: tuple[Batch, ScanProgress | None],
@@ -200,7 +199,7 @@ def process_batches(
             return [(batch, None)]
         is_long = is_too_long(len(batch[0].tokens), workers)
         with one_at_a_time if is_long else nullcontext():
-            return list(work_in_parts(work, batch, limit))
+            return list(work_in_parts(work, batch, longest_of, limit))
 
     done = seen.read if seen is not None else 0
     with closing(parallel_map(workers, chain([first], stream), work_on)) as results:

@@ -15,6 +15,7 @@ from attnscan.model.architecture import no_encoder_decoder, writes_text
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.continuation import write_continuation
+from attnscan.model.device_memory import BatchLimit
 from attnscan.model.forward import eval_mode
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.memory import check_memory
@@ -29,7 +30,7 @@ from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.predictions import HelpMeasure, WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.scan.options import OnProgress, ScanOptions, silent
+from attnscan.scan.options import OnProgress, ScanOptions, note, silent
 from attnscan.scoring.pair_sums import pair_sums
 from attnscan.scoring.units import Targets
 
@@ -110,6 +111,10 @@ class Scanner:
         if self.tap.calls.uses_tap:
             cells = block_cells(tokens, heads, on_cpu=False)
         return _COPIES_OF_WEIGHTS * 4 * cells
+
+    def batch_limit(self) -> BatchLimit:
+        """What the device's memory holds of batches, of which nothing is known yet."""
+        return BatchLimit(self.loaded.device, self.memory_of_input, note)
 
     def encode(self, pair: Pair) -> EncodedInput:
         """Tokenize one pair. Raises: InputError, ModelError if the model cannot read it."""
@@ -219,6 +224,7 @@ class Scanner:
             questions,
             self.measure,
             batch_tokens=self.options.batch_tokens,
+            limit=self.batch_limit(),
             tell=partial(self.tell, doing),
         )
 
@@ -235,7 +241,7 @@ class Scanner:
         the attention as well. With `only`, these patterns alone are scored, and what
         another run has summed over `rows` is 0.
         """
-        self.check_room(max(len(encoded.tokens) for encoded in inputs))
+        self.check_room(longest_of(inputs))
         batch = self.collate(inputs)
         targets = Targets(
             batch=batch,
@@ -293,6 +299,11 @@ class Scanner:
             input_hash=input_hash,
             **counts,
         )
+
+
+def longest_of(inputs: Sequence[EncodedInput]) -> int:
+    """How many tokens the longest of some inputs has; 1 of none."""
+    return max((len(encoded.tokens) for encoded in inputs), default=1)
 
 
 @contextmanager

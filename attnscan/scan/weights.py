@@ -71,7 +71,6 @@ def _blocks(saved: SavedWeights, grid: Grid) -> Iterator[AttentionBlock]:
             query=None,
             key=None,
             scaling=None,
-            logits=None,
         )
 
 

@@ -21,6 +21,7 @@ from attnscan.results.habits import CLASSES, SPECIAL_CLASSES
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import (
     MARKS,
+    WORDS,
     BatchSums,
     UnitBlock,
     Units,
@@ -41,9 +42,11 @@ _DISTANCES = {
     "earlier": (-1 << 30, -1),
 }
 """How far a key of the own sentence stands behind the query, at least and at most."""
+_MAX_KEYS = 1024
+"""Up to so many keys classes are kept as the indices that are summed by: eight bytes, not one."""
 _FACTORS = ("takes", "eligible", "scale")
 """By what each query's values are multiplied before they are summed."""
-_WORDS = slice(MARKS.index("words"), MARKS.index("words") + 1)
+_WORDS = slice(WORDS, WORDS + 1)
 _SPECIAL = slice(MARKS.index("start"), MARKS.index("end") + 1)
 _KINDS_OF_WORDS = slice(MARKS.index("frequent"), MARKS.index("rare") + 1)
 
@@ -95,10 +98,10 @@ class _Rows(NamedTuple):
 
 
 class _Even(NamedTuple):
-    """What even attention has, row by row."""
+    """Even attention by the reading."""
 
-    most: Tensor
-    """The most that a key gets of a scaled row. Shape: [input, 1, query, key or 1]."""
+    rows: Tensor
+    """Scaled. Shape: [input, head or 1, query, key]."""
     columns: Tensor
     """What rows have on all classes and on two kinds of words, scaled; on special tokens; and 1.
     Shape: [input, head or 1, query, column]."""
@@ -132,18 +135,22 @@ class ClassScorer:
             summed.append(part_rows.scale[:, :, None] @ part.weights)
         mean = reduce(torch.add, summed) / reduce(torch.add, words).clip(1)
         for part, part_rows in zip(parts, rows, strict=True):
-            self._sums.add(part, self._sums_of(part, part_rows, mean))
+            self._add(part, part_rows, mean)
 
     def _rows(self, marked: Tensor, takes: Tensor) -> _Rows:
         """The rows of queries that take part.
 
         Shape: `marked` [input, head, query, mark], `takes` [input, head, query], bool.
         """
-        left = marked[..., : _SPECIAL.stop].sum(-1) if self._special else marked[..., 0]
+        left = self._counted(marked)
         eligible = takes & (left >= MIN_ON_WORDS)
         scale = eligible.float() if self._special else eligible / left.clip(MIN_ON_WORDS)
         factors = torch.stack([takes, eligible, scale], 2)
         return _Rows(eligible, scale, factors.to(accumulation_dtype(scale.device)))
+
+    def _counted(self, marked: Tensor) -> Tensor:
+        """What rows have on keys that count. Shape: [..., mark] -> [...]."""
+        return marked[..., : _SPECIAL.stop].sum(-1) if self._special else marked[..., WORDS]
 
     def _keys(self, block: UnitBlock, heads: int) -> _Keys:
         """Which keys of a block count, and their classes."""
@@ -153,6 +160,8 @@ class ClassScorer:
         if not self._special:
             is_special = batch.special[:, None, batch.keys]
             classes = classes.masked_fill(is_special, len(CLASSES))
+        if classes.shape[-1] <= _MAX_KEYS:
+            classes = classes.long()
         return _Keys(repeat_for_heads(counts[:, batch.keys, None], heads), classes[:, None])
 
     def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
@@ -161,49 +170,59 @@ class ClassScorer:
         on_classes.scatter_add_(3, keys.classes.long().expand_as(scaled), scaled)
         return on_classes[..., :-1]
 
-    def _sums_of(self, block: UnitBlock, rows: _Rows, mean: Tensor) -> dict[str, Tensor]:
-        """The sums of some queries.
+    def _add(self, block: UnitBlock, rows: _Rows, mean: Tensor) -> None:
+        """Add the sums of some queries.
 
-        Shape: `mean` [input, head, 1, key], that of the scaled rows of all words
-        -> each [input, head, query or 1, column].
+        Shape: `mean` [input, head, 1, key], that of the scaled rows of all words.
         """
         heads = block.weights.shape[1]
         name = f"keys {self._special} of {heads} heads"
         keys = block.cached(name, partial(self._keys, block, heads))
-        even = block.cached(f"even {self._special}", partial(self._even, block, keys, block.even))
+        even = block.cached(f"even {self._special}", partial(self._even, block, keys))
         even_columns = even.columns
-        even_carried = block.even_carried
-        if even_carried is not None:
-            even_columns = self._even(block, keys, even_carried).columns
+        if block.even_carried is not None:
+            even_columns = self._read_even(keys, block.even_carried, block.even_marked).columns
         scaled = self._units.scratch(0, block.weights)
         torch.mul(block.weights, rows.scale[..., None], out=scaled)
         on_classes = self._on_classes(keys, scaled)
         common = self._units.scratch(1, scaled)
         like_mean = _on_keys(torch.minimum(scaled, mean, out=common), keys)
-        like_even = _on_keys(torch.minimum(scaled, even.most, out=common), keys)
+        like_even = _on_keys(torch.minimum(scaled, even.rows, out=common), keys)
         marked = block.marked.to(rows.factors.dtype)
-        return {
-            "on": on_classes,
-            "like_even": like_even,
-            "like_mean": like_mean,
+        sums = {
             "marked": self._sums.weigh(rows.factors, marked),
             "even": self._sums.weigh(rows.factors, even_columns),
         }
+        self._sums.add(
+            block, sums, {"on": on_classes, "like_even": like_even, "like_mean": like_mean}
+        )
 
-    def _even(self, block: UnitBlock, keys: _Keys, even: Tensor) -> _Even:
-        """Even attention by the same reading. Shape: `even` [input, head or 1, query, key]."""
-        marked = block.on_marks(even)
-        rows = self._rows(marked, torch.ones_like(even[..., 0], dtype=torch.bool))
-        scaled = even * rows.scale[..., None]
-        columns = [
-            self._on_classes(keys, scaled),
-            marked[..., _KINDS_OF_WORDS] * rows.scale[..., None],
-            marked[..., _SPECIAL],
-            torch.ones_like(marked[..., :1]),
-        ]
-        # Keys that are tokens all get the same
-        most = scaled if block.batch.unit is not None else scaled.amax(-1, keepdim=True)
-        return _Even(most, torch.cat(columns, -1).to(rows.factors.dtype))
+    def _even(self, block: UnitBlock, keys: _Keys) -> _Even:
+        """Even attention by the same reading, the most that a key gets in place of rows."""
+        weights = block.even
+        even = self._read_even(keys, weights, block.on_marks(weights))
+        # Keys that are tokens all get the same: one number a row is enough
+        most = even.rows if block.batch.unit is not None else even.rows.amax(-1, keepdim=True)
+        return even._replace(rows=most)
+
+    def _read_even(self, keys: _Keys, weights: Tensor, marked: Tensor) -> _Even:
+        """Rows of even attention by the reading, and what they have on columns.
+
+        Shape: `weights` [input, head or 1, query, key], `marked` [input, head or 1, query, mark].
+        """
+        left = self._counted(marked)[..., None]
+        scale = (left >= MIN_ON_WORDS) / (1 if self._special else left.clip(MIN_ON_WORDS))
+        rows = weights * scale
+        columns = torch.cat(
+            [
+                self._on_classes(keys, rows),
+                marked[..., _KINDS_OF_WORDS] * scale,
+                marked[..., _SPECIAL],
+                scale.new_ones(()).expand_as(scale),
+            ],
+            -1,
+        )
+        return _Even(rows, columns.to(accumulation_dtype(rows.device)))
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.

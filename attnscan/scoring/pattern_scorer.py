@@ -17,7 +17,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.layout import Layout, Spread, lay_out
-from attnscan.scoring.units import BatchSums, Targets, UnitBlock, show_units
+from attnscan.scoring.units import WORDS, BatchSums, Targets, UnitBlock, show_units
 
 
 class _Measured(NamedTuple):
@@ -58,15 +58,12 @@ class PatternScorer:
     def take(self, parts: Sequence[UnitBlock]) -> None:
         """Add the sums of some inputs."""
         for part in parts:
-            self._sums.add(part, self._sums_of(part))
+            self._add(part)
 
-    def _sums_of(self, block: UnitBlock) -> dict[str, Tensor]:
-        """Score some inputs, over every key, and over words alone with rows renormalised.
-
-        Shape: each [input, head, query or 1, column].
-        """
+    def _add(self, block: UnitBlock) -> None:
+        """Score some inputs, over every key, and over words alone with rows renormalised."""
         layout = block.cached("scores", partial(self._layout, block))
-        measured = self._measure(layout, block.weights, block.words)
+        measured = self._measure(layout, block.weights, block.marked, block.words)
         dtype = layout.every_key.dtype
         if block.token_block.value_norms is None:
             # The same for all heads
@@ -81,22 +78,26 @@ class PatternScorer:
             "words_only": measured.words_only,
             "every_key.by_query": every_key,
             "words_only.by_query": words_only,
-            **measured.spreads,
         }
-        even = block.even_carried
-        if even is not None:
+        rows = {**measured.spreads, "minus_entropy": self._minus_entropy(block)[..., None]}
+        if block.even_carried is not None:
             # By what heads carry, chance is what even attention would carry
-            by_chance = self._measure(layout, even, block.words)
+            by_chance = self._measure(layout, block.even_carried, block.even_marked, block.words)
             sums["even.every_key"] = by_chance.every_key
             sums["even.words_only"] = by_chance.words_only
             for name, values in by_chance.spreads.items():
-                sums[f"even.{name}"] = values
+                rows[f"even.{name}"] = values
+        self._sums.add(block, sums, rows)
+
+    def _minus_entropy(self, block: UnitBlock) -> Tensor:
+        """Σ w log w of each row that takes part. Shape: [input, head, query]."""
         # Four times as fast as torch.special.entr
         logs = self._targets.units.scratch(0, block.weights)
         torch.clamp(block.weights, min=torch.finfo(torch.float32).tiny, out=logs).log_()
-        entropy = -logs.mul_(block.weights).sum(-1)
-        sums["entropy"] = entropy.where(block.takes, 0.0)[..., None]
-        return sums
+        summed = logs.mul_(block.weights).sum(-1)
+        # A number would be made anew on the device each time
+        nothing = block.cached("nothing", lambda: summed.new_zeros(()))
+        return torch.where(block.takes, summed, nothing)
 
     def _layout(self, block: UnitBlock) -> Layout:
         return lay_out(self._targets, block, self._parts, self._excluding_self)
@@ -106,14 +107,15 @@ class PatternScorer:
         factors = has_row[:, :, None].to(layout.every_key.dtype)
         return self._sums.weigh(factors, layout.every_key)
 
-    def _measure(self, layout: Layout, weights: Tensor, words: Tensor) -> _Measured:
+    def _measure(self, layout: Layout, weights: Tensor, marked: Tensor, words: Tensor) -> _Measured:
         """Measure weight on each column, over every key and over words alone.
 
-        Shape: `weights` [input, head, query, key], `words` [input, head, key, 1], 0 or 1.
+        Shape: `weights` [input, head, query, key], `marked` [input, head, query, mark], `words`
+        [input, head, key, 1], 0 or 1.
         """
         heads = weights.shape[1]
         queries = weights.shape[2]
-        left = (weights @ words)[..., 0]
+        left = marked[..., WORDS]
         has_words = left >= MIN_ON_WORDS
         share = has_words / left.clip(MIN_ON_WORDS)
         cells = layout.cells.expand(-1, heads, -1)
@@ -172,6 +174,7 @@ class PatternScorer:
         Shape: each [word, layer, head, ...].
         """
         measured = self._sums.arrays()
+        measured["entropy"] = 0.0 - measured.pop("minus_entropy")
         patterns = len(self._targets.patterns)
         sums = {column.name: measured[column.name] for column in MEAN_COLUMNS}
         sums["rows"] = measured["every_key.by_query"][..., -1:]

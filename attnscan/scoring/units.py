@@ -32,6 +32,8 @@ MAX_WORD_BLOCKS = 512
 MARKS = ("words", "start", "middle", "end", "frequent", "rare")
 """Marks of keys: words; special tokens before, between and behind the words; words of two kinds."""
 
+WORDS = MARKS.index("words")
+
 
 class _UnitPlaces(NamedTuple):
     """Where the tokens of a block belong. Padding belongs to one unit more than there are."""
@@ -69,6 +71,8 @@ class UnitBlock:
         """Shape: [input, head, query token, key token] -> [input, head, query, key]."""
         if self.batch.unit is None:
             return weights
+        if weights.shape[3] <= _most_tokens_multiplied(weights.device):
+            return self._multiply_by_units(weights)
         places = self.cached("unit places", self._unit_places)
         inputs, heads, rows, _ = weights.shape
         to_units = weights.new_zeros(inputs, heads, rows, places.keys + 1)
@@ -76,6 +80,28 @@ class UnitBlock:
         summed = weights.new_zeros(inputs, heads, places.queries + 1, places.keys + 1)
         summed.scatter_add_(2, places.query.expand_as(to_units), to_units)
         return summed[:, :, : places.queries, : places.keys] / places.tokens
+
+    def _multiply_by_units(self, weights: Tensor) -> Tensor:
+        """The same by two products, which are faster where inputs are short."""
+        heads = weights.shape[1]
+        make = partial(self._membership, heads)
+        is_of_unit, share_of_unit = self.cached(f"membership of {heads} heads", make)
+        summed = weights.flatten(1, 2) @ is_of_unit
+        product: Tensor = share_of_unit @ summed.unflatten(1, weights.shape[1:3])
+        return product
+
+    def _membership(self, heads: int) -> tuple[Tensor, Tensor]:
+        """Of which unit each key is, and each query's share of its unit.
+
+        Shape: [input, key token, key], 0 or 1; [input, head, query, query token].
+        """
+        places = self._unit_places()
+        keys = torch.arange(places.keys, device=places.key.device)
+        queries = torch.arange(places.queries, device=places.key.device)
+        is_of_unit = places.key[:, 0, 0, :, None] == keys
+        is_of_query = places.query[:, 0, None, :, 0] == queries[:, None]
+        share_of_unit = is_of_query / places.tokens[:, 0]
+        return is_of_unit.float(), share_of_unit[:, None].repeat(1, heads, 1, 1)
 
     def _unit_places(self) -> _UnitPlaces:
         assert self.batch.unit is not None
@@ -104,6 +130,12 @@ class UnitBlock:
     def marked(self) -> Tensor:
         """Weight on keys by their marks. Shape: [input, head, query, mark]."""
         return self.on_marks(self.weights)
+
+    @cached_property
+    def even_marked(self) -> Tensor:
+        """What even attention carries to keys, by their marks. Shape: that of `marked`."""
+        assert self.even_carried is not None
+        return self.on_marks(self.even_carried)
 
     def on_marks(self, weights: Tensor) -> Tensor:
         """What rows have on words and on special tokens, the latter by their place, and on words
@@ -154,7 +186,7 @@ class UnitBlock:
         visible = self._visible
         return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
 
-    @property
+    @cached_property
     def even_carried(self) -> Tensor | None:
         """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
 
@@ -172,6 +204,11 @@ class UnitBlock:
         """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
         block = self.token_block
         return block.visible[block.inputs, None, self.rows, block.columns].float()
+
+
+def _most_tokens_multiplied(device: torch.device) -> int:
+    """Up to what length of inputs units are summed by products and not one by one."""
+    return 128 if device.type == "cpu" else 1024
 
 
 def repeat_for_heads(values: Tensor, heads: int) -> Tensor:
@@ -347,19 +384,22 @@ class BatchSums:
             return weighed.reshape(*factors.shape[:2], 1, -1)
         return (factors @ values).flatten(2)[:, :, None]
 
-    def add(self, block: UnitBlock, sums: Mapping[str, Tensor]) -> None:
-        """Add the sums of a block, the same names each time.
+    def add(self, block: UnitBlock, sums: Mapping[str, Tensor], rows: Mapping[str, Tensor]) -> None:
+        """Add the sums of a block, and of all its `rows`; the same names each time.
 
-        Shape: each [input, head, query, column]; where they are summed, queries are one.
+        Shape: `sums` each [input, head, query or 1, column], by query or summed over queries;
+        `rows` each [input, head, query, column].
         """
         token_block = block.token_block
         dtype = accumulation_dtype(block.weights.device)
+        values = torch.cat(list(rows.values()), -1)
         if self._by_query:
-            values = torch.cat([values.to(dtype) for values in sums.values()], -1)
+            values = torch.cat([*sums.values(), values.to(dtype)], -1)
         else:
-            values = torch.cat([_over_queries(values, dtype) for values in sums.values()], -1)
+            summed = [values[:, :, 0] for values in sums.values()]
+            values = torch.cat([*summed, values.sum(2, dtype=dtype)], -1)
         if self._totals is None:
-            self._columns = {name: values.shape[-1] for name, values in sums.items()}
+            self._columns = {name: part.shape[-1] for name, part in {**sums, **rows}.items()}
             shape = (self._count, *token_block.grid.shape, values.shape[-1])
             self._totals = values.new_zeros(shape)
         totals = self._totals[:, token_block.layer, token_block.heads]
@@ -381,13 +421,6 @@ class BatchSums:
             totals = totals[1:]
         ends = np.cumsum(list(self._columns.values()))
         return dict(zip(self._columns, np.split(totals, ends[:-1], axis=-1), strict=True))
-
-
-def _over_queries(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Sum over queries. Shape: [input, head, query, column] -> [input, head, column]."""
-    if values.shape[2] == 1:
-        return values[:, :, 0].to(dtype)
-    return values.sum(2, dtype=dtype)
 
 
 def accumulation_dtype(device: torch.device) -> torch.dtype:

@@ -20,6 +20,7 @@ from attnscan.inputs.sentence import EncodedInput, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.results.card import Card, Example, main_kind_of
 from attnscan.results.choices import QUERIES
+from attnscan.results.explanation import SHUFFLES
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.scores import FloatArray
@@ -32,6 +33,7 @@ from attnscan.studies.explanation import columns_of, explain
 
 LOOKED_AT = 128  # pairs, at most, read word by word
 EXPLAINED_BY = 16  # pairs, at most, read with something changed
+_FEWEST_SHUFFLES = 2
 _WEIGHTS = 1 << 27  # of an input's rows that are looked at: 512 MB
 _LINKED = 1 << 26  # numbers that links are counted over
 _LINKS = 10
@@ -211,7 +213,11 @@ def cards(scanner: Scanner, ranking: HeadScores, watcher: HeadWatcher) -> tuple[
     else:
         scanner = replace(scanner, measure=None)
     readable = [Record(pair.encoded.known_pair, "a pair") for pair in looked[:EXPLAINED_BY]]
-    explained = explain(scanner, readable, heads, labels=ranking.labels, neurons=False)
+    # The mean of many pairs needs fewer shuffles of each
+    shuffles = max(_FEWEST_SHUFFLES, math.ceil(SHUFFLES / len(readable)))
+    explained = explain(
+        scanner, readable, heads, labels=ranking.labels, neurons=False, shuffles=shuffles
+    )
     links = _links(looked, len(heads))
     apart = _mean_divergence(looked)
     results = []

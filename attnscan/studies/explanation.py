@@ -7,7 +7,7 @@ show as well is no finding.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -18,10 +18,10 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import EncodedInput, Record
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Chosen
-from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, Explanations
+from attnscan.results.explanation import CAUSES, ROTATIONS, SHUFFLED, SHUFFLES, Explanations
 from attnscan.results.grid import AttentionKind, Head
 from attnscan.results.scores import FloatArray, Labels
 from attnscan.results.signature import AttentionView
@@ -39,10 +39,12 @@ from attnscan.studies.interventions import changeable, changed_runs
 _STRONGEST = 4
 _MOST_QUERIES = 1024  # of an input: what two have in common is counted for every two
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
+FindChanges = Callable[[Scanner, EncodedBatch], Iterator[tuple[str, Callable[[Consumer], None]]]]
+"""As `changed_runs` says, what a model reads of a batch under each change."""
 _TINY = torch.finfo(torch.float32).tiny
 
 
-def explain(
+def explain(  # noqa: PLR0913  # its callers choose all of it
     scanner: Scanner,
     records: Iterable[Record],
     heads: Sequence[Head] | None = None,
@@ -51,9 +53,11 @@ def explain(
     *,
     labels: Labels | None = None,
     neurons: bool = True,
+    shuffles: int = SHUFFLES,
 ) -> Explanations:
     """Explain heads for one pattern or each head's own, called as by `labels`.
 
+    Words of each input are shuffled so many times.
     Raises: InputError without a pair.
     """
     scanner = scanner.exact()
@@ -61,7 +65,10 @@ def explain(
     by_words, not_available = changeable(scanner)
     selected = tuple(heads or grid)
     work = partial(
-        _sum_changes, replace(scanner, progress=silent), by_words, selected if neurons else ()
+        _sum_changes,
+        replace(scanner, progress=silent),
+        partial(changed_runs, by_words=by_words, shuffles=shuffles),
+        selected if neurons else (),
     )
     sums, seen = sum_over_pairs(scanner, records, work, "explaining heads by pairs", on_bad)
     if sums is None:
@@ -121,7 +128,10 @@ def explain_input(
 
 
 def _sum_changes(
-    scanner: Scanner, by_words: bool | None, heads: Sequence[Head], inputs: Sequence[EncodedInput]
+    scanner: Scanner,
+    find_changes: FindChanges,
+    heads: Sequence[Head],
+    inputs: Sequence[EncodedInput],
 ) -> dict[str, Any]:
     """Score a batch as it is and with everything changed that can be; measure heads' neurons.
 
@@ -137,7 +147,7 @@ def _sum_changes(
     unchanged = pair_sums(targets, options.reading, run, observers)
     sums = columns_of(unchanged, options.reading)
     draws: dict[str, list[FloatArray]] = {}
-    for cause, run_changed in changed_runs(scanner, batch, by_words):
+    for cause, run_changed in find_changes(scanner, batch):
         changed = pair_sums(targets, options.reading, run_changed)
         weight = columns_of(changed, options.reading)["weight"]
         draws.setdefault(cause, []).append(weight)

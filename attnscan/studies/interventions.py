@@ -27,8 +27,8 @@ from attnscan.scan.scanner import Scanner
 _SAME = 1e-5  # weights that differ by less are the same but for rounding
 _EVEN = 1e-4
 _TEXT = "the cat sat on the mat"
-_KEY_AXES = {"weights": 3, "logits": 3, "key": 2, "value": 2, "value_norms": 2}
-_QUERY_AXES = {"weights": 2, "logits": 2, "query": 2, "output": 2, "idle": 2}
+_KEY_AXES = {"weights": 3, "key": 2, "value": 2, "value_norms": 2}
+_QUERY_AXES = {"weights": 2, "query": 2, "output": 2}
 """Along which axis of a block's tensors keys, or queries, stand."""
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}  # whether 0 and 1 are exchanged
 ModelInputs = dict[str, Tensor]
@@ -152,7 +152,7 @@ def shuffle_words(inputs: Sequence[EncodedInput], width: int, seed: int, number:
 
 
 def changed_runs(
-    scanner: Scanner, batch: EncodedBatch, by_words: bool | None
+    scanner: Scanner, batch: EncodedBatch, by_words: bool | None, shuffles: int = SHUFFLES
 ) -> Iterator[tuple[str, Callable[[Consumer], None]]]:
     """Each change that is possible, by its name in `CAUSES`.
 
@@ -161,7 +161,7 @@ def changed_runs(
     inputs = batch.model_inputs
     if by_words is not None:
         width = inputs["input_ids"].shape[1]
-        for number in range(SHUFFLES):
+        for number in range(shuffles):
             order = shuffle_words(batch.inputs, width, scanner.options.seed, number)
             order = order.to(batch.word.device)
             moved, restore = move_words(inputs, order, by_words=by_words)

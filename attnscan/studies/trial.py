@@ -117,7 +117,8 @@ class Trials:
         )
         inputs, restore, _ = self._change_inputs(tried)
         switch = partial(_switch_off, change) if change.off else None
-        scanner.tap.run(inputs, restore(reading.take), switch)
+        with scanner.batch_limit().around_one(len(written.tokens)):
+            scanner.tap.run(inputs, restore(reading.take), switch)
         result = reading.result()
         notes = change.notes(written.tokens, scanner.options.seed)
         if scanner.measure is not None and change.changes_model:

@@ -184,8 +184,13 @@ def losses(trainer: Trainer) -> list[float]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"activation_checkpointing": True}, {"bf16": True}],
-    ids=["plain", "checkpointing", "autocast"],
+    [
+        {},
+        {"activation_checkpointing": True},
+        {"bf16": True},
+        {"torch_compile": True, "torch_compile_backend": "eager"},
+    ],
+    ids=["plain", "checkpointing", "autocast", "compiled"],
 )
 def test_training_is_the_same_with_and_without_it(tmp_path: Path, arguments: Any) -> None:
     plain = trainer_of(tmp_path, **arguments)

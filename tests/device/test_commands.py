@@ -16,6 +16,7 @@ from support.translator import TRANSLATOR
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import attnscan
+from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.inputs.read import random_pairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import open_scanner
@@ -104,6 +105,10 @@ class Commands:
         file.write_text(TREEBANK, encoding="utf-8")
         return str(file)
 
+    def kind_of_file(self, begins: object) -> pd.DataFrame:
+        """How a picture or a page begins."""
+        return pd.DataFrame({"begins": [begins]})
+
     def live_page(self, model: str, **fields: Any) -> Any:
         """What the server computes for its page."""
         options = ScanOptions(model=self.models(model), device=self.device)
@@ -183,12 +188,18 @@ STUDIES: dict[str, Run] = {
     ),
     "predictive": lambda c: c.run("predictive", A, B),
     "head": lambda c: c.run("head", "0-2", pairs=PAIRS),
+    "trace": lambda c: attnscan.trace(
+        [c.models("masked-lm"), c.models("next-sentence")], pairs=PAIRS, device=c.device
+    ),
+    "plot": lambda c: c.kind_of_file(c.run("plot", A, B, format="png", predictive="off")[:4]),
+    "report": lambda c: c.kind_of_file(c.run("report", A, B, predictive="off").html[:15]),
+    "models": lambda c: attnscan.models(c.models("masked-lm"), device=c.device),
     "syntax": lambda c: c.run("syntax", c.treebank()),
     "syntax, carried": lambda c: c.run("syntax", c.treebank(), by="carried"),
-    "live page, heads off": lambda c: c.live_page(
+    "serve, heads off": lambda c: c.live_page(
         "masked-lm", off=["0-1", "2-2"], positions="shuffled"
     ),
-    "live page, hidden words": lambda c: c.live_page(
+    "serve, hidden words": lambda c: c.live_page(
         "next-sentence", hidden=[3, 4], segments="swapped"
     ),
 }
@@ -197,6 +208,15 @@ LONG_INPUTS: dict[str, Run] = {
     "one, by word": lambda c: c.run("classify", LONG, keep_attention=False, unit="word", **OFF),
     "many": lambda c: c.heads(pairs=[(LONG, None)]),
 }
+
+
+NO_MODEL_RUNS = {"pairs", "patterns"}
+
+
+def test_every_command_is_tried() -> None:
+    """Those of one table are named as their cases begin."""
+    tried = {"classify", "heads", *(name.partition(",")[0] for name in STUDIES)}
+    assert tried == set(COMMAND_NAMES) - NO_MODEL_RUNS
 
 
 def _frames(result: Any) -> list[pd.DataFrame]:

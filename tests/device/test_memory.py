@@ -13,6 +13,7 @@ import attnscan
 from attnscan.errors import CaptureError, MemoryFullError
 
 pytestmark = [pytest.mark.loads_anew, pytest.mark.filterwarnings("ignore")]
+TEXT = "the cat " * 20
 PAIRS = [(f"The {who} went to the store.", "It was old.") for who in ("man", "dog", "cat")] * 4
 
 
@@ -32,10 +33,14 @@ class Crowded:
         if tokens > self.most:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-    def heads(self, pairs: Any = PAIRS) -> pd.DataFrame:
-        options = {"predictive": "off", "related": False}
-        result = attnscan.heads(pairs, model=self.model, tokenizer=self.tokenizer, **options)
-        return result.to_frame()
+    def heads(self, pairs: Any = PAIRS, predictive: str = "off") -> pd.DataFrame:
+        options = {"predictive": predictive, "related": False}
+        return self.run("heads", pairs, **options).to_frame()
+
+    def run(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a function by its name."""
+        function = getattr(attnscan, name)
+        return function(*arguments, model=self.model, tokenizer=self.tokenizer, **options)
 
 
 @pytest.fixture
@@ -72,10 +77,45 @@ def test_later_batches_begin_at_the_size_that_fitted(crowded: Crowded) -> None:
 def test_one_input_that_does_not_fit_says_what_it_takes(crowded: Crowded) -> None:
     crowded.most = 30
     with pytest.raises(MemoryFullError) as refused:
-        crowded.heads([("the cat " * 20, None), ("the dog " * 20, None)])
+        crowded.heads([(TEXT, None), ("the dog " * 20, None)])
     line = str(refused.value)
     assert line.startswith("an input of 42 tokens takes about ")
     assert "GB beside the model, and the memory of cpu does not hold it" in line
+    assert "\n" not in line
+
+
+def test_hidden_sequences_are_halved_likewise(
+    crowded: Crowded, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = crowded.run("predictive", *PAIRS[0]).to_frame()
+    crowded.most = 60
+    with caplog.at_level(logging.INFO):
+        halved = crowded.run("predictive", *PAIRS[0]).to_frame()
+    pd.testing.assert_frame_equal(halved, whole, check_exact=False, atol=1e-5)
+    lines = [line for line in caplog.messages if "at once: going on with" in line]
+    counts = [int(line.split()[0]) for line in lines]
+    assert len(counts) > 2
+    assert counts[1:] == [count // 2 for count in counts[:-1]]
+
+
+def test_predictive_of_many_pairs_is_halved_likewise(crowded: Crowded) -> None:
+    whole = crowded.heads(predictive="auto")
+    crowded.most = 60
+    halved = crowded.heads(predictive="auto")
+    numbers = list(whole.select_dtypes("number"))
+    pd.testing.assert_frame_equal(halved[numbers], whole[numbers], check_exact=False, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["classify", "predictive", "profile", "plot", "report", "show", "explain", "head"]
+)
+def test_commands_of_one_input_say_what_it_takes(crowded: Crowded, name: str) -> None:
+    crowded.most = 30
+    heads = ["0-1"] if name in ("show", "explain", "head") else []
+    with pytest.raises(MemoryFullError) as refused:
+        crowded.run(name, *heads, TEXT)
+    line = str(refused.value)
+    assert line.startswith("an input of 42 tokens takes about ")
     assert "\n" not in line
 
 

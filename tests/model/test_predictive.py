@@ -20,6 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import collate
 from attnscan.inputs.sentence import EncodedInput, Pair, Unit
+from attnscan.model.device_memory import BatchLimit
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.predictive import (
     MaskedQueries,
@@ -43,9 +44,17 @@ def _help(
     loaded: LoadedModel, encoded: EncodedInput, measure: HelpMeasure, batch_tokens: int = 4096
 ) -> WordDependencies:
     (found,) = help_between_words(
-        loaded, [MaskedQueries(encoded, 32)], measure, batch_tokens=batch_tokens
+        loaded,
+        [MaskedQueries(encoded, 32)],
+        measure,
+        batch_tokens=batch_tokens,
+        limit=_limit(loaded),
     )
     return found
+
+
+def _limit(loaded: LoadedModel) -> BatchLimit:
+    return BatchLimit(loaded.device, memory_of_input=lambda tokens: tokens, note=print)
 
 
 def _read(loaded: LoadedModel, pair: Pair, unit: Unit = "token") -> EncodedInput:
@@ -335,6 +344,7 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
         inputs,
         measure,
         batch_tokens=batch_tokens,
+        limit=_limit(loaded),
         tell=lambda *counts: reports.append(counts),
     )
     for result, expected in zip(found, alone, strict=True):

@@ -198,13 +198,14 @@ def test_logits_of_half_precision_are_products_in_float32() -> None:
     """A product that is itself rounded to bfloat16 keeps three digits of each logit."""
     collected, _ = _captured(tiny_model("bert", TAPPED["bert"]).bfloat16(), tiny_inputs())
     for block in itertools.chain.from_iterable(collected.blocks.values()):
-        assert block.query is not None and block.key is not None and block.logits is not None
-        exact = block.query.double() @ block.key.double().mT * block.scaling
-        seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(
-            exact
-        )
-        torch.testing.assert_close(block.logits[seen].double(), exact[seen], atol=1e-7, rtol=1e-6)
-        assert (exact - exact.bfloat16()).abs().max() > 1e-6  # a control
+        assert block.query is not None and block.key is not None
+        logits = block.query.double() @ block.key.double().mT * block.scaling
+        keys = logits.shape[-1]
+        hidden = ~block.visible[block.inputs, None, :keys, :keys]
+        exact = logits.masked_fill(hidden, -torch.inf).softmax(-1)
+        rounded = logits.bfloat16().double().masked_fill(hidden, -torch.inf).softmax(-1)
+        torch.testing.assert_close(block.weights.double(), exact, atol=1e-7, rtol=1e-6)
+        assert (exact - rounded).abs().max() > 1e-6  # a control
 
 
 @pytest.mark.parametrize(
