@@ -7,6 +7,7 @@ of an input do not depend on the inputs beside it.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -384,7 +385,12 @@ class BatchSums:
             return weighed.reshape(*factors.shape[:2], 1, -1)
         return (factors @ values).flatten(2)[:, :, None]
 
-    def add(self, block: UnitBlock, sums: Mapping[str, Tensor], rows: Mapping[str, Tensor]) -> None:
+    def add(
+        self,
+        block: UnitBlock,
+        sums: Mapping[str, Tensor],
+        rows: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> None:
         """Add the sums of a block, and of all its `rows`; the same names each time.
 
         Shape: `sums` each [input, head, query or 1, column], by query or summed over queries;
@@ -392,12 +398,13 @@ class BatchSums:
         """
         token_block = block.token_block
         dtype = accumulation_dtype(block.weights.device)
-        values = torch.cat(list(rows.values()), -1)
         if self._by_query:
-            values = torch.cat([*sums.values(), values.to(dtype)], -1)
+            parts = [values.to(dtype) for values in (*sums.values(), *rows.values())]
         else:
-            summed = [values[:, :, 0] for values in sums.values()]
-            values = torch.cat([*summed, values.sum(2, dtype=dtype)], -1)
+            parts = [values[:, :, 0].to(dtype) for values in sums.values()]
+            if rows:  # together: a launch costs a device more than a copy
+                parts.append(torch.cat(list(rows.values()), -1).sum(2, dtype=dtype))
+        values = torch.cat(parts, -1)
         if self._totals is None:
             self._columns = {name: part.shape[-1] for name, part in {**sums, **rows}.items()}
             shape = (self._count, *token_block.grid.shape, values.shape[-1])
