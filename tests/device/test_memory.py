@@ -27,8 +27,9 @@ class Crowded:
         self.ran: list[int] = []
         self.model.bert.register_forward_pre_hook(self._check, with_kwargs=True)
 
-    def _check(self, _module: Any, _arguments: Any, named: dict[str, Any]) -> None:
-        tokens = named["input_ids"].numel()
+    def _check(self, _module: Any, arguments: Any, named: dict[str, Any]) -> None:
+        ids = arguments[0] if arguments else named["input_ids"]
+        tokens = ids.numel()
         self.ran.append(tokens)
         if tokens > self.most:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
