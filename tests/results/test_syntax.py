@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support.small_results import SIGNATURE
+from support.small_results import SIGNATURE, result_of
 from support.toy_bert import save_toy_bert
 from support.treebanks import planted
 
@@ -15,12 +15,15 @@ import attnscan
 import attnscan.api.pictures_and_pages  # it declares `report`, whose options `read_linked` takes
 from attnscan.api.syntax import read_linked
 from attnscan.errors import OptionError, SelectionError
+from attnscan.inputs.sentence import Pair, Sentence
+from attnscan.results.attention import Attention
 from attnscan.results.grid import Head
 from attnscan.results.syntax import (
     DEPENDENT,
     HEAD,
     NOTHING,
     RULES,
+    ReadInput,
     Row,
     Syntax,
     check_relation,
@@ -74,6 +77,27 @@ def test_accuracies_count_the_words_that_are_attended_to_most(by: str, tmp_path:
         np.testing.assert_allclose(syntax.accuracy[..., row], hits / COUNT)
     assert up[0, 0] == COUNT
     assert 0 < up[1].sum() < 3 * COUNT
+
+
+def test_a_word_without_a_token_attends_to_none_and_is_attended_by_none() -> None:
+    """The second of three words has two tokens, the third none; special tokens do not count."""
+    weights = np.array([[0.4, 0.1, 0.2, 0.2, 0.1]] * 5, np.float32)[None, None]
+    attention = Attention(
+        tokens=("[CLS]", "a", "b", "##b", "[SEP]"),
+        sentence=(-1, 0, 0, 0, -1),
+        segments=(0,) * 5,
+        weights=weights,
+        visible=None,
+        query=None,
+        key=None,
+    )
+    tree = ReadInput(
+        number=1,
+        pair=Pair(Sentence("a bb c", [(0, 1), (2, 4), (5, 6)])),
+        owners=(-1, 0, 1, 1, -1),
+        result=replace(result_of([[0.1, 0, 0, 0]]), attention=attention),
+    )
+    assert tree.most_attended("weight").tolist() == [[[1, 0, -1]]]
 
 
 ROWS = (
