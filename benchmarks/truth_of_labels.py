@@ -213,11 +213,15 @@ def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, 
 
 
 def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
-    """Weights, each times how long the key's projected value is; by weight, all lengths are 1."""
+    """Weights, each times how long the key's projected value is, as shares of the row.
+
+    By weight, all lengths are 1.
+    """
     matrices = {}
     for head, (weights, vectors) in taken(checkpoint, one).items():
         lengths = vectors.norm(dim=-1) if by == "carried" else torch.ones(len(vectors))
-        matrices[head] = (weights * lengths).tolist(), lengths.tolist()
+        rows = weights * lengths
+        matrices[head] = (rows / rows.sum(-1, keepdim=True)).tolist(), lengths.tolist()
     return matrices
 
 
