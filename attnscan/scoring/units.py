@@ -88,8 +88,7 @@ class UnitBlock:
         make = partial(self._membership, heads)
         is_of_unit, share_of_unit = self.cached(f"membership of {heads} heads", make)
         summed = weights.flatten(1, 2) @ is_of_unit
-        product: Tensor = share_of_unit @ summed.unflatten(1, weights.shape[1:3])
-        return product
+        return share_of_unit @ summed.view(*weights.shape[:3], -1)
 
     def _membership(self, heads: int) -> tuple[Tensor, Tensor]:
         """Of which unit each key is, and each query's share of its unit.

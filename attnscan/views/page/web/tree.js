@@ -56,7 +56,8 @@ function ArcNames({ arcs, heads, height }) {
     const token = `q${facts.tree.wordOf.indexOf(from)}`;
     if (token !== "q-1") change({ token: state.token === token ? "" : token });
   };
-  return html`<${Group} class="labels" role="group" aria-label=${facts.tree.isTree ? "Arcs of the dependency tree" : "Arcs of the links"} onPointerOver=${light}
+  const title = facts.tree.isTree ? "Arcs of the dependency tree" : "Arcs of the links";
+  return html`<${Group} class="labels" role="group" aria-label=${title} onPointerOver=${light}
     onfocusin=${light} onPointerLeave=${unlight} onfocusout=${unlight}>
     ${arcs.map((arc, place) => html`<button type="button" value=${String(place)}
       class=${followerOf(arc, heads) ? "followed" : ""} aria-label=${heardOf(arc, heads).join(". ")}
