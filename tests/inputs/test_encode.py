@@ -343,6 +343,15 @@ def test_a_tokenizer_written_in_python_finds_its_sentences(
     assert set(encoded.model_inputs) == {"input_ids", "attention_mask"}
 
 
+@pytest.mark.parametrize("limit", [6, 7, 8, 9, 10])
+def test_a_tokenizer_written_in_python_finds_sentences_that_it_cut(python: Any, limit: int) -> None:
+    pair = Pair("the cat sat mat", "a dog and .")
+    (read,) = encode_pairs(python, [pair], "token", limit, True)
+    assert isinstance(read, EncodedInput) and read.truncated and len(read.tokens) == limit
+    own = dict.fromkeys(pair.texts[0].split(), 0) | dict.fromkeys(pair.texts[1].split(), 1)
+    assert read.sentence == tuple(own.get(token, -1) for token in read.tokens)
+
+
 @pytest.mark.parametrize(
     ("tokens", "units"),
     [

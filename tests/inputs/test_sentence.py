@@ -345,6 +345,10 @@ class TestReader:
         assert han.tags["document"][0] == arabic.tags["document"][0] != "d1"
         assert [record.place.id for record in read_pairs([path])] == ["s1", None, None, None]
 
+    def test_the_first_word_may_be_a_head(self, make: Make) -> None:
+        path = make("t.conllu", block("Sit down", "1 Sit 0 root VERB", "2 down 1 advmod ADV"))
+        assert sentences(path)[0].tags["head"] == (None, 0)
+
     @pytest.mark.parametrize(
         ("content", "where", "why"),
         [
