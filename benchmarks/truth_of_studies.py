@@ -19,6 +19,7 @@ from truth_of_labels import label_heads
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = SHUFFLES = 8
+MIN_ON_WORDS = 1e-6
 Scores = dict[Head, dict[str, loops.Score]]
 """Every head's score on every pattern."""
 
@@ -82,6 +83,8 @@ def _measure_divergences(
     for pair in pairs:
         one = checkpoint.read(pair)
         rows = np.array(checkpoint.weights(one))[:, :, one.words][..., one.words]
+        without_words = rows.sum(-1, keepdims=True) < MIN_ON_WORDS
+        rows = np.concatenate([rows * ~without_words, without_words], -1)
         for a, b in itertools.combinations(np.ndindex(rows.shape[:2]), 2):
             total = float((jensenshannon(rows[a], rows[b], axis=1) ** 2).sum())
             found.setdefault((a, b), []).append(loops.Measured(total, len(one.words)))

@@ -104,7 +104,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
     sentences: Annotated[
         str | None,
         Option(
-            "Sentences of the treebank, or links: 3,17 or 1-8. [default: 1-8]", metavar="NUMBERS"
+            "Sentences with trees or links: 3,17. [default: 1-8]", metavar="NUMBERS"
         ),
     ] = None,
     window: Annotated[Sequence[int] | str | None, WINDOW] = None,

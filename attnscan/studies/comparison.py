@@ -246,11 +246,14 @@ class RowKeeper:
             rows = weights[:, queries[:, None], self._keys[number]]
             if self._among_words:
                 on_words = rows.sum(-1, keepdim=True)
-                rows = rows / on_words.clip(MIN_ON_WORDS) * (on_words >= MIN_ON_WORDS)
+                has_words = on_words >= MIN_ON_WORDS
+                rows = rows / on_words.clip(MIN_ON_WORDS) * has_words
+                # What has no weight on words has all of it on one more key
+                rows = torch.cat([rows, (~has_words).to(rows.dtype)], -1)
             self._kept[number][block.layer, first_head] = rows
 
     def rows(self) -> list[Tensor]:
-        """Of each input. Shape: [head, query x key].
+        """Of each input. Shape: [head, query x key], with one more key among words.
 
         Raises: CaptureError if the model's attention is not finite.
         """

@@ -114,7 +114,6 @@ OTHERWISE = {
     "--pattern",
     "--predictive",
     "--top",
-    "--treebank",
 }
 """Options whose help or default differs between commands."""
 

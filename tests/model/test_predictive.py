@@ -197,7 +197,7 @@ def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value
     influence = torch.zeros(7, 7)
     influence[3] = value
     loaded, encoded = _constructed(influence)
-    with pytest.raises(CaptureError, match=rf"{words} are not finite; .*float16 overflows"):
+    with pytest.raises(CaptureError, match=rf"{words} are not finite; .*float16' overflows"):
         _help(loaded, encoded, measure)
 
 

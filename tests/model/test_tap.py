@@ -122,7 +122,7 @@ def test_weights_are_those_of_eager_attention_to_the_last_bit() -> None:
 
 
 def test_only_what_follows_a_run_can_change() -> None:
-    assert classes_that_can_change(attnscan.model) == ["_Run", "_Product"]
+    assert classes_that_can_change(attnscan.model) == ["BatchLimit", "_Run", "_Product"]
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
@@ -211,18 +211,18 @@ def test_logits_of_half_precision_are_products_in_float32() -> None:
 @pytest.mark.parametrize(
     ("family", "scaling"), [("gptj", 8**-0.5), ("xglm", 1.0), ("squeezebert", 8**-0.5)]
 )
-def test_logits_that_are_watched_are_scaled_products(family: str, scaling: float) -> None:
+def test_weights_that_are_watched_are_of_scaled_products(family: str, scaling: float) -> None:
     """Whether a family divides them, scales queries before, or folds heads into the batch."""
     collected, _ = _captured(tiny_model(family, UNTAPPED[family]), tiny_inputs())
     for block in itertools.chain.from_iterable(collected.blocks.values()):
         assert block.query is not None
         assert block.key is not None
-        assert block.logits is not None
         assert block.scaling == pytest.approx(scaling)
         products = block.query @ block.key.mT * scaling
         size = products.shape[-1]
         seen = block.visible[block.inputs, :size, :size][:, None].expand_as(products)
-        torch.testing.assert_close(block.logits[seen], products[seen], atol=1e-7, rtol=1e-6)
+        weights = products.masked_fill(~seen, -torch.inf).softmax(-1)
+        torch.testing.assert_close(block.weights, weights, atol=1e-7, rtol=1e-6)
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:

@@ -37,7 +37,6 @@ def _block(weights: Sequence[Sequence[float]]) -> AttentionBlock:
         query=None,
         key=None,
         scaling=None,
-        logits=None,
     )
 
 

@@ -105,7 +105,7 @@ def test_alike_and_why_are_those_of_similar_and_explain(
 ) -> None:
     records = [Record(pair, "here") for pair in PAIRS]
     found = similar(scanner, records)
-    explained = explain(scanner, records, pattern="next-word")
+    explained = explain(scanner, records, pattern="next-word", shuffles=3)  # 8 in all of 3 pairs
     for head, made in seen.items():
         for other, divergence in made.alike:
             place = scanner.grid().index(head), scanner.grid().index(other)

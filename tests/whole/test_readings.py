@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import StateError
+from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.habits import WORD_CLASSES
 from attnscan.results.signature import AttentionView
 
@@ -223,7 +224,9 @@ def among_words(options: dict[str, Any]) -> dict[str, Any]:
     attention = attnscan.classify(LONG, SHORT, predictive="off", **options).kept_attention()
     is_word = np.array(attention.sentence) >= 0
     weights = attention.weights * is_word
-    weights = weights / weights.sum(-1, keepdims=True)
+    on_words = weights.sum(-1, keepdims=True)
+    of_special_alone = attention.weights * ~is_word
+    weights = np.where(on_words < MIN_ON_WORDS, of_special_alone, weights / on_words)
     return {
         "attention": weights,
         "tokens": attention.tokens,
@@ -240,7 +243,8 @@ def test_shown_weights_are_renormalised_over_words(
         .to_frame()["weight"]
         .to_numpy()
     )
-    assert_allclose(shown, among_words["attention"][1, 0].ravel(), atol=1e-6)
+    of_words = among_words["attention"][1, 0] * ~np.asarray(among_words["special"])
+    assert_allclose(shown, of_words.ravel(), atol=1e-6)
 
 
 def test_a_profile_is_that_of_the_renormalised_rows(
@@ -263,7 +267,9 @@ def test_divergences_are_of_the_renormalised_rows(
     rows = among_words["attention"][..., is_word, :][..., is_word].reshape(
         -1, is_word.sum(), is_word.sum()
     )
-
+    without_words = rows.sum(-1, keepdims=True) == 0
+    assert without_words.any() and not without_words.all(), "a control"
+    rows = np.concatenate([rows, without_words], -1)  # all of their weight is on one more key
     for (i, one), (j, other) in product(enumerate(rows), repeat=2):
         expected = (jensenshannon(one, other, axis=-1) ** 2).mean()
         assert found.divergence[i, j] == pytest.approx(expected, abs=1e-5)
