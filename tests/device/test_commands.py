@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.device_models import DeviceModels
+from support.page_contents import Elements
 from support.pretended_device import Ledger
 from support.translator import TRANSLATOR
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -105,9 +107,16 @@ class Commands:
         file.write_text(TREEBANK, encoding="utf-8")
         return str(file)
 
-    def kind_of_file(self, begins: object) -> pd.DataFrame:
-        """How a picture or a page begins."""
-        return pd.DataFrame({"begins": [begins]})
+    def drawn_map(self) -> pd.DataFrame:
+        """The shapes of a picture, without what it says of the device."""
+        svg = self.run("plot", A, B, predictive="off").decode()
+        shapes = re.sub(r"(?s)<metadata>.*?</metadata>", "", svg)
+        return pd.DataFrame({"line": shapes.splitlines()})
+
+    def page_rows(self) -> pd.DataFrame:
+        """The table of heads that a page holds."""
+        facts = Elements(self.run("report", A, B, predictive="off").html).facts
+        return pd.DataFrame(facts["rows"]["weight-words"], columns=facts["columns"])
 
     def live_page(self, model: str, **fields: Any) -> Any:
         """What the server computes for its page."""
@@ -191,8 +200,8 @@ STUDIES: dict[str, Run] = {
     "trace": lambda c: attnscan.trace(
         [c.models("masked-lm"), c.models("next-sentence")], pairs=PAIRS, device=c.device
     ),
-    "plot": lambda c: c.kind_of_file(c.run("plot", A, B, format="png", predictive="off")[:4]),
-    "report": lambda c: c.kind_of_file(c.run("report", A, B, predictive="off").html[:15]),
+    "plot": lambda c: c.drawn_map(),
+    "report": lambda c: c.page_rows(),
     "models": lambda c: attnscan.models(c.models("masked-lm"), device=c.device),
     "syntax": lambda c: c.run("syntax", c.treebank()),
     "syntax, carried": lambda c: c.run("syntax", c.treebank(), by="carried"),
