@@ -65,7 +65,7 @@ def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("toy").symlink_to(toy)
     planted_file(tmp_path, "trees.conllu")
-    written(tmp_path / "coref.jsonl", antecedents())
+    written(tmp_path / "coref.jsonl", antecedents() * 3)
     Path("own.py").write_text(
         "def two_back(batch):\n    return batch.same_sentence & (batch.offset == -2)\n"
     )
