@@ -103,9 +103,7 @@ def report(  # noqa: PLR0913  # a user of the library names them
     ] = None,
     sentences: Annotated[
         str | None,
-        Option(
-            "Sentences with trees or links: 3,17. [default: 1-8]", metavar="NUMBERS"
-        ),
+        Option("Sentences with trees or links: 3,17. [default: 1-8]", metavar="NUMBERS"),
     ] = None,
     window: Annotated[Sequence[int] | str | None, WINDOW] = None,
     output: File | None = None,
