@@ -440,8 +440,7 @@ def _link_words(
     for name in (*_NOT_FOR_LINKS, *shown):
         value = shown.get(name, options.get(name))
         if value is not None and value is not False:
-            option = f"--{name.replace('_', '-')}"
-            raise OptionError(f"{option} is not for links of words", "leave it out")
+            raise OptionError(f"``{name}`` is not for links of words", "leave it out")
     call = library_call(
         "show", options, inputs, many=True, heads=heads, related=False, predictive="off"
     )

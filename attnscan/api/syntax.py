@@ -56,9 +56,9 @@ def syntax(
     `to_frame()` has all numbers. A treebank is a file in CoNLL-U, or several; or `Sentence`s with
     words and the tags `upos`, `head` and `deprel`. `links` between any words are, in its place, a
     file of JSON lines, or several; or records such as `{"text": ..., "links": [["coref", 5, 1]]}`.
-    `held` is a second one, of either kind, in which gains are tested again. With `subtypes`,
-    relations such as `nsubj:pass` have rows of their own. A `relation` is one that will be looked
-    up, and has to be there. `state` keeps the sums of `treebank` or `links`.
+    `held` is a second treebank, or a second file of links: gains that hold in the first are tested
+    again in it. With `subtypes`, relations such as `nsubj:pass` have rows of their own. `relation`
+    names one that has to be in the treebank or the links. `state` is a file that keeps their sums.
 
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell
     where tokens stand.

@@ -330,16 +330,18 @@ def links_lines(option: str, names: Sequence[str]) -> list[str]:
     last = {report.file: report for report in _reports if report.file in files and report.links}
     if not last:
         return [f"{option}  {', '.join(map(shown, names))}"]
-    links: Counter[str] = Counter()
+    links_by_relation: Counter[str] = Counter()
     for report in last.values():
-        links.update(report.links)
+        links_by_relation.update(report.links)
     records = counted(sum(report.records for report in last.values()), "record")
-    most = [f"{number:,} {relation}" for relation, number in links.most_common(_MOST_RELATIONS)]
-    more = len(links) - len(most)
-    if more:
-        most.append(f"{more:,} more relations")
-    found = counted(links.total(), "link")
-    return [f"{option}  {', '.join(map(shown, names))} ({records}, {found}: {', '.join(most)})"]
+    links = counted(links_by_relation.total(), "link")
+    most_common = links_by_relation.most_common(_MOST_RELATIONS)
+    relations = [f"{number:,} {relation}" for relation, number in most_common]
+    others = len(links_by_relation) - len(most_common)
+    if others:
+        relations.append(f"{others:,} more relations")
+    source = ", ".join(map(shown, names))
+    return [f"{option}  {source} ({records}, {links}: {', '.join(relations)})"]
 
 
 def next_command(params: Mapping[str, Any], *words: str) -> list[str]:

@@ -128,7 +128,8 @@ def _cautions(result: Syntax, best: pd.DataFrame) -> Iterator[str]:
             f"In {counted(light, 'row')} the best head has less than {MIN_WEIGHT} of its weight "
             "on targets."
         )
-    few = len({row.relation for row in result.rows} - set(best["relation"]))
+    relations = {row.relation for row in result.rows} - {"all"}
+    few = len(relations - {*best["relation"]})
     if few:
         have = "has" if few == 1 else "have"
         sentences = f"fewer than {MIN_SENTENCES} {'sentences' if result.has_trees else 'inputs'}"
