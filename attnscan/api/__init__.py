@@ -8,6 +8,7 @@ syntax.py              syntax, and what report and head take of it
 about.py               patterns, models
 training.py            trace; TrainerCallback, for transformers' Trainer
 pictures_and_pages.py  report, plot
+word_links.py          the links between words that show writes
 readings.py            with_reading: by weight or what heads carry, special tokens in or out
 option_groups.py       what each function takes by name, in typed groups
 signatures.py          the signatures of functions, made of what they declare

@@ -34,8 +34,9 @@ from attnscan.api.option_groups import (
     Weights,
 )
 from attnscan.api.options import file_to_write, parse_window, split_kinds
-from attnscan.api.pairs_input import Pairs, PairsInput, check_no_reading, single_input
+from attnscan.api.pairs_input import Pairs, check_no_reading, single_input
 from attnscan.api.signatures import library_function
+from attnscan.api.word_links import VOTE_ALONE, link_words
 from attnscan.errors import CaptureError, InputError, ModelError, OptionError
 from attnscan.inputs.option import Option
 from attnscan.inputs.sentence import QuerySide, Text
@@ -381,13 +382,13 @@ def show(  # noqa: PLR0913  # a user of the library names them
 ) -> HeadWeights | WordLinks:
     """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
 
-    Of `pairs`, which source word a head of cross attention links each target word with, or with
-    `vote` the links that more than half of several heads make: `.lines` has a line for each pair,
-    such as "0-0 1-2", which `alignments=` takes.
-
     Queries and keys are those of one `token` (a query), those from a sentence A or B to A or B, or
     those of a `window`, both ends included. `to_frame()` has a row a query and key. Of cross
     attention, B asks and A is read.
+
+    With `pairs`, the result has the links between words that a head of cross attention makes, or
+    with `vote` those that more than half of several heads make: `.lines` has a line for each pair,
+    such as "0-0 1-2", as `alignments=` takes them.
 
     Raises: as `classify`; SelectionError for heads or tokens that do not exist.
     """
@@ -401,9 +402,9 @@ def show(  # noqa: PLR0913  # a user of the library names them
     }
     if pairs is not None:
         inputs = call_input(options, a, b, pairs)
-        return _link_words(inputs, heads, options, shown, vote=vote)
+        return link_words(inputs, heads, options, shown, vote=vote)
     if vote:
-        raise OptionError(_VOTE_ALONE, "give ``pairs``, or leave it out")
+        raise OptionError(VOTE_ALONE, "give ``pairs``, or leave it out")
     from attnscan.results.attention import Selection
 
     call = library_call("show", options, call_input(options, a, b), many=False, heads=heads)
@@ -419,48 +420,6 @@ def show(  # noqa: PLR0913  # a user of the library names them
     result: HeadScores = classify(a, b, weights=weights, keep_attention=selection, **chosen)
     note_window(selection, result.kept_attention())
     return result.weights(selection, average=average)
-
-
-_VOTE_ALONE = "``vote`` is for the links of several heads"
-
-
-def _link_words(
-    inputs: PairsInput,
-    heads: Heads,
-    options: Mapping[str, Any],
-    shown: Mapping[str, Any],
-    *,
-    vote: bool,
-) -> WordLinks:
-    """The links of a head, or of several that vote.
-
-    Raises: OptionError for what is shown of weights, for heads of other attention than cross, and
-    where several heads do not vote.
-    """
-    for name in (*_NOT_FOR_LINKS, *shown):
-        value = shown.get(name, options.get(name))
-        if value is not None and value is not False:
-            raise OptionError(f"``{name}`` is not for links of words", "leave it out")
-    call = library_call(
-        "show", options, inputs, many=True, heads=heads, related=False, predictive="off"
-    )
-    if call.options.attention != "cross":
-        raise OptionError("words are linked by heads of cross attention", "name some, such as c1-0")
-    with call.open_model() as scanner:
-        from attnscan.scan.word_links import read_word_links
-
-        chosen = scanner.grid().select(heads)
-        if vote and len(chosen) == 1:
-            raise OptionError(_VOTE_ALONE, "name some more, or leave it out")
-        if len(chosen) > 1 and not vote:
-            raise OptionError("several heads make several links", "add ``vote``, or name one head")
-        result = read_word_links(scanner, call.pairs.begin, chosen, call.pairs.skips)
-        call.note(scanner, result.signature)
-    return result
-
-
-_NOT_FOR_LINKS = ("alignments", "write")
-"""Options of weights that links do not take."""
 
 
 def note_window(selection: Selection, attention: Attention) -> None:
