@@ -11,13 +11,28 @@ from attnscan.api.signatures import library_function
 from attnscan.inputs.option import Option
 from attnscan.model.sources import Catalog, Device
 from attnscan.results.lazy import pd
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import Column, Table
 from attnscan.scan.options import OnProgress, progress_of
 from attnscan.scoring.patterns import SHIPPED, chosen
 from attnscan.views.palette import check_no_habits
 
 if TYPE_CHECKING:
     from attnscan.results.card import Checkpoint
+
+
+PATTERNS_TABLE = Table(
+    "patterns",
+    "a pattern",
+    (
+        Column("letter", "its letter on maps", "text", is_key=True),
+        Column("pattern", "its name", "text", is_key=True),
+        Column("counts", "what the score counts", "text"),
+        Column("queries", "which words are asked", "text"),
+        Column("keys", "which tokens they should look at", "text"),
+        Column("source", "where the pattern comes from", "text"),
+    ),
+    is_signed=False,
+)
 
 
 @library_function()
@@ -36,7 +51,7 @@ def patterns(
     shown = SHIPPED if name is None else chosen(name, SHIPPED)
     columns = ["letter", "id", "counts", "queries", "keys", "source"]
     frame = pd.DataFrame(map(vars, shown))[columns].rename(columns={"id": "pattern"})
-    frame.attrs["schema"] = TABLES["patterns"].id
+    frame.attrs["schema"] = PATTERNS_TABLE.id
     return frame
 
 

@@ -17,7 +17,7 @@ from attnscan.inputs.records import FileReading, Quoting
 from attnscan.inputs.report import FileReport, collect_reports
 from attnscan.inputs.sentence import EncodedInput, Pair, Record
 from attnscan.results.lazy import pd
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import Column, Table
 from attnscan.scan.options import OnProgress, ScanOptions
 
 _AT_ONCE = 256  # pairs that are tokenized together
@@ -30,6 +30,20 @@ _FILES = Option(
     repeats=True,
 )
 _MODEL = declared(ScanOptions)["model"].option
+
+
+PAIRS_TABLE = Table(
+    "pairs",
+    "a pair, as it is read",
+    (
+        Column("file", "the file", "text", is_key=True),
+        Column("row", "the record in the file, from 1", "integer", is_key=True),
+        Column("id", "the cell of the column that --id names", "text", is_optional=True),
+        Column("sentence_a", "sentence A", "text", is_key=True),
+        Column("sentence_b", "sentence B, if there is one", "text"),
+    ),
+    is_signed=False,
+)
 
 
 @library_function()
@@ -66,7 +80,7 @@ def pairs(  # noqa: PLR0913  # a user of the library names them
     with collect_reports() as reports:
         records = list(read_pairs(names, reading, bad.append))
     frame = _frame(records, has_ids=id is not None)
-    frame.attrs["schema"] = TABLES["pairs"].id
+    frame.attrs["schema"] = PAIRS_TABLE.id
     frame.attrs["files"] = _summaries(reports, records)
     frame.attrs["bad"] = [error.what for error in bad]
     if model is not None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import typer
 
+from attnscan.cli.commands_table import declared_tables
 from attnscan.errors import AttnscanError, OutputError, needs
 from attnscan.inputs.files import files_named, local_files, shown
 from attnscan.inputs.report import FileReport, collect_reports
@@ -37,7 +38,6 @@ from attnscan.results.files import (
     render_object,
     write_file,
 )
-from attnscan.results.schemas import definitions
 from attnscan.text import counted, plain
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Output:
             write_file(self.path, content)
 
     def _render_table(self, table: pd.DataFrame) -> bytes:
-        about = self._about(table.attrs.get("schema"), table.columns)
+        about = self._about(table.attrs["schema"], table.columns)
         kind: Any = self.format
         return render(table, kind, decimal_comma=self.decimal_comma, about=about)
 
@@ -184,12 +184,13 @@ class Output:
         about = self._about(document["schema"], document["heads"][0])
         return render_object({"schema": document["schema"], **about, **document})
 
-    def _about(self, schema: str | None, columns: Iterable[str]) -> dict[str, Any]:
+    def _about(self, schema: str, columns: Iterable[str]) -> dict[str, Any]:
         """The options of a result, and what each of its columns is."""
         from attnscan.scoring.cross import ALL_PATTERNS
 
         patterns = {pattern.id: pattern.counts for pattern in ALL_PATTERNS}
-        return {"options": self.options, "columns": definitions(schema, columns, patterns)}
+        table = next(table for table in declared_tables() if table.id == schema)
+        return {"options": self.options, "columns": table.definitions(columns, patterns)}
 
     def _screen(self, view: View, above: Sequence[str], suggestion: Sequence[str]) -> bytes:
         """Render a screen; files have no command to try next."""

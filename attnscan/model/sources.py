@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from attnscan.errors import ModelError
 from attnscan.results.lazy import pd
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import Column, Table
 from attnscan.text import hashed
 
 DEFAULT_MODEL = "bert-base-uncased"
@@ -324,6 +324,21 @@ def hub_answers(patience: float = _HUB_PATIENCE) -> bool:
     return bool(answers)
 
 
+MODELS_TABLE = Table(
+    "models",
+    "a model on this machine",
+    (
+        Column("model", "what to give as --model", "text", is_key=True),
+        Column("family", "the family of transformers", "text"),
+        Column("layers", "layers", "integer"),
+        Column("heads", "heads of a layer", "integer"),
+        Column("state", "ready, or why not", "text"),
+        Column("where", "where it is", "text"),
+    ),
+    is_signed=False,
+)
+
+
 @dataclass(frozen=True)
 class Catalog:
     """All models found, what a run without --model takes, and whether others can be fetched."""
@@ -340,7 +355,7 @@ class Catalog:
         """One row a model."""
         # Whole numbers, even where one is unknown
         frame = pd.DataFrame(self.entries).astype({"layers": "Int64", "heads": "Int64"})
-        frame.attrs["schema"] = TABLES["models"].id
+        frame.attrs["schema"] = MODELS_TABLE.id
         return frame
 
     @property

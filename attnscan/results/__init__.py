@@ -5,7 +5,7 @@ signature.py       where a result comes from, and by which reading of attention 
 label_rules.py     how patterns take part in labels
 habits.py          classes of keys, and the habits that are unions of them
 columns.py         the columns of the tables of heads, declared once
-schemas.py         the tables that commands write: what each column is, and their JSON Schemas
+schemas.py         a table that a command writes: what each column is, and its JSON Schema
 choices.py         what the options of studies may be, and their defaults
 notebook.py        what shows results in HTML, which the package registers once
 lazy.py            pandas and scipy, imported when first used

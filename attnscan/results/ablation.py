@@ -13,34 +13,45 @@ from attnscan.results.choices import Replacement
 from attnscan.results.grid import Grid, Head
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import (
+    MODEL_COLUMN,
+    Column,
+    Table,
+)
 from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import counted
 
 SIGNIFICANCE = 0.05
 """The largest p by rank at which a set of heads is said to cost more than others."""
-_FRAME_COLUMNS = [
-    "model",
-    "set",
-    "heads",
-    "measure",
-    "intact",
-    "ablated",
-    "control",
-    "effect",
-    "se",
-    "spread",
-    "controls",
-    "rank",
-    "p",
-    "overlap",
-    "n",
-    "pairs",
-    "conclusion",
-]
 _ABOUT = ("replace", "draws", "chosen_by", "choosing_pairs", "measured_pairs")
 """Fields of an ablation that tables hold as well."""
 _ROUNDING = 1e-6
 """Losses that differ by less, as a share of themselves, are equal: batching changes them so."""
+
+
+ABLATION_TABLE = Table(
+    "ablate",
+    "a set of heads, by one measure",
+    (
+        MODEL_COLUMN,
+        Column("set", "the set: a pattern, or the heads' names", "text", is_key=True),
+        Column("heads", "how many heads it has", "integer", is_key=True),
+        Column("measure", "what was measured", "text", is_key=True),
+        Column("intact", "of the model as it is"),
+        Column("ablated", "with the set switched off"),
+        Column("control", "mean with a control switched off instead"),
+        Column("effect", "`ablated` less `control`"),
+        Column("se", "standard error of the effect"),
+        Column("spread", "standard deviation over the controls"),
+        Column("controls", "how many controls: sets of as many heads of these layers", "integer"),
+        Column("rank", "the set's place by loss among itself and its controls", "integer"),
+        Column("p", "`rank` / (`controls` + 1)"),
+        Column("overlap", "share of a control's heads that are in the set"),
+        Column("n", "words, or answers", "integer"),
+        Column("pairs", "pairs that were measured", "integer"),
+        Column("conclusion", "what the rank says", "text"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -226,5 +237,6 @@ class Ablation:
             )
         about: dict[str, Any] = {name: getattr(self, name) for name in _ABOUT}
         about |= {"members": members, "possible_controls": possible_controls}
-        frame = signed_frame(rows, self.signature, "ablate", **about)[_FRAME_COLUMNS]
-        return frame.astype({"rank": "Int64"})
+        frame = signed_frame(rows, self.signature, ABLATION_TABLE, **about)
+        in_order = [column.name for column in ABLATION_TABLE.columns]
+        return frame[in_order].astype({"rank": "Int64"})

@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from attnscan.results.ablation import Ablation
-from attnscan.results.columns import HEAD_COLUMNS
+from attnscan.results.columns import HEAD_COLUMNS, HELD_COLUMNS
 from attnscan.results.explanation import CAUSES
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
 from attnscan.results.notebook import render_html
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import (
+    MODEL_COLUMN,
+    NAME_COLUMN,
+    PLACE_COLUMNS,
+    Column,
+    Kind,
+    Table,
+    file_columns,
+)
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, signed_frame
-from attnscan.results.syntax import Syntax
+from attnscan.results.syntax import TREE_COLUMNS, Syntax
 
 _LABELS = ("name", *(column.name for column in HEAD_COLUMNS))
 """Columns of the table of all heads."""
+
+
+def _columns() -> Iterator[Column]:
+    """The columns of `head`, and what JSON has of a card besides."""
+    yield replace(MODEL_COLUMN, is_optional=True)
+    yield from PLACE_COLUMNS
+    yield NAME_COLUMN
+    yield from file_columns(HEAD_COLUMNS)
+    yield Column("chance", "of `share`, under even attention")
+    yield Column("rank", "by `share` among all heads", "integer")
+    yield from file_columns(HELD_COLUMNS, is_optional=True)
+    yield Column(r"alike_\d+", "a head that attends alike, nearest first", "text", is_numbered=True)
+    yield Column(r"divergence_\d+", "its Jensen-Shannon divergence, nats", is_numbered=True)
+    yield Column("as_it_is", "`share` over the pairs of the closer look")
+    for name, about in CAUSES.items():
+        yield Column(name, f"`as_it_is` {about}")
+    for name, about in CAUSES.items():
+        yield Column(f"{name}_fall_se", f"standard error of the fall {about}")
+    for column in TREE_COLUMNS:
+        yield replace(column, is_optional=True)
+    for name, (about, kind) in _NESTED.items():
+        yield Column(name, about, kind, is_optional=True)
+
+
+_NESTED: dict[str, tuple[str, Kind]] = {
+    "patterns": ("of each pattern score, chance, 95 % interval and rank", "object"),
+    "profile": ("of each class of keys the share of attention", "object"),
+    "profile_se": ("of each class of keys the share's standard error", "object"),
+    "links": ("words that are linked beyond the average head", "list"),
+    "examples": ("inputs in which the head does this most", "list"),
+    "ablation": ("rows of `ablate`, if asked for", "list"),
+    "syntax": ("rows of `syntax`, if a treebank was named", "list"),
+}
+"""What JSON alone has, with what it is and of which type."""
+CARDS_TABLE = Table("head", "a head: everything about it", tuple(_columns()))
+CHECKPOINT_TABLE = Table(
+    "checkpoint",
+    "a fact of a model",
+    (
+        Column("key", "what is known", "text", is_key=True),
+        Column("value", "the fact, as a text", "text"),
+    ),
+    is_signed=False,
+)
 
 
 @dataclass(frozen=True)
@@ -159,12 +211,12 @@ class Cards:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a head: labels and numbers, the heads most alike, and what changes do to it."""
-        return signed_frame([card.row() for card in self.cards], self.signature, "head")
+        return signed_frame([card.row() for card in self.cards], self.signature, CARDS_TABLE)
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
         document: dict[str, Any] = {
-            "schema": TABLES["head"].id,
+            "schema": CARDS_TABLE.id,
             "signature": asdict(self.signature),
         }
         if self.cards[0].syntax is not None:
@@ -210,7 +262,7 @@ class Checkpoint:
             **answers(self.measures),
         }
         frame = pd.DataFrame({"key": list(values), "value": list(map(str, values.values()))})
-        frame.attrs["schema"] = TABLES["checkpoint"].id
+        frame.attrs["schema"] = CHECKPOINT_TABLE.id
         return frame.replace({"value": {"None": "", "True": "yes", "False": "no"}})
 
 

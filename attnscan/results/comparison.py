@@ -13,13 +13,67 @@ from attnscan.results.choices import MAX_DIVERGENCE, MIN_DIFFERENCE, Match
 from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.lazy import pd
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import (
+    LABEL_COLUMN,
+    LABEL_STAYS_COLUMN,
+    MODEL_COLUMN,
+    PLACE_COLUMNS,
+    Column,
+    Table,
+)
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.signature import Signature, check_top, describe, signed_frame
 from attnscan.text import plain
 
 FALSE_DISCOVERIES = 0.05
 """Of the differences that are beyond chance, the share that may be there by chance."""
+
+
+SIMILARITY_TABLE = Table(
+    "similar",
+    "a head, with those that attend alike",
+    (
+        MODEL_COLUMN,
+        *PLACE_COLUMNS,
+        LABEL_COLUMN,
+        Column("group", "the group of heads that attend alike, from 1; 0 for none", "integer"),
+        Column("x", "the place on the map of heads"),
+        Column("y", "likewise"),
+        Column(
+            r"nearest_\d+", "a head that attends alike, nearest first", "text", is_numbered=True
+        ),
+        Column(r"divergence_\d+", "its Jensen-Shannon divergence, nats", is_numbered=True),
+        Column(r"se_\d+", "the divergence's standard error", is_numbered=True),
+        Column(r"[edc]?\d+-\d+", "the divergence from this head, with --matrix", is_numbered=True),
+        LABEL_STAYS_COLUMN,
+    ),
+)
+COMPARISON_TABLE = Table(
+    "compare",
+    "a head of A beside one of B, by one pattern",
+    (
+        Column("model_a", "the first model", "text", is_key=True),
+        Column("model_b", "the second model", "text", is_key=True),
+        Column("pattern", "the pattern", "text", is_key=True),
+        *PLACE_COLUMNS,
+        Column("layer_b", "the layer of B's head", "integer", is_key=True),
+        Column("head_b", "B's head in its layer", "integer", is_key=True),
+        Column("score_a", "the score of A's head"),
+        Column("score_b", "the score of B's head"),
+        Column("difference", "`score_b` less `score_a`"),
+        Column("se", "standard error of the difference, paired and clustered by pair"),
+        Column("n", "eligible queries", "integer"),
+        Column("pairs", "pairs that had any", "integer"),
+        Column("label_a", "what A's head does", "text"),
+        Column("label_b", "what B's head does", "text"),
+        Column("divergence", "of the two heads, nats; missing without --match nearest"),
+        Column("p", "of the difference, by t over pairs"),
+        Column("fdr", "its false discovery rate over all heads and patterns"),
+        Column("label_a_stays", "share of bootstrap resamples in which `label_a` is the same"),
+        Column("label_b_stays", "share of bootstrap resamples in which `label_b` is the same"),
+        Column("survives", "whether the difference is beyond chance and large enough", "flag"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +181,7 @@ class Similarity:
         frame = signed_frame(
             about,
             self.signature,
-            "similar",
+            SIMILARITY_TABLE,
             queries=self.queries,
             within=self.within,
             map_share=share,
@@ -261,7 +315,7 @@ class Comparison:
             correlation = self.correlation(name)
             correlations[name] = None if np.isnan(correlation) else correlation
         frame.attrs = {
-            "schema": TABLES["compare"].id,
+            "schema": COMPARISON_TABLE.id,
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,

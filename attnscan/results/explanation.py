@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from attnscan.results.attention import Attention
+from attnscan.results.columns import RANKING_COLUMNS
 from attnscan.results.grid import Head, HeadLike
 from attnscan.results.intervals import half_width
 from attnscan.results.label_rules import THRESHOLD
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import (
+    LABEL_COLUMN,
+    LABEL_STAYS_COLUMN,
+    MODEL_COLUMN,
+    PLACE_COLUMNS,
+    TOKEN_COLUMNS,
+    Column,
+    Table,
+    file_columns,
+)
 from attnscan.results.scores import FloatArray, IntArray, Labels
 from attnscan.results.signature import Signature, describe, signed_frame
 
-NEURONS = ("effective_neurons", "stability", "sign_agreement")
+_NEURON_MEASURES = {
+    "effective_neurons": "how many neurons tell target keys from others",
+    "stability": "overlap of the four strongest neurons between two queries",
+    "sign_agreement": "share of queries whose strongest neurons tell the sentences by their sign",
+}
+NEURONS = tuple(_NEURON_MEASURES)
 ROTATIONS = 8
 SHUFFLES = 8  # how often the words' positions are shuffled
 SHUFFLED = "positions_shuffled"
@@ -34,6 +50,47 @@ _VERBS = {
 }
 _FALLS = 0.5  # of what a score is above chance
 _FALLS_IN_PART = 0.2
+
+
+def _columns() -> Iterator[Column]:
+    """The columns of `explain`, measure by measure."""
+    yield MODEL_COLUMN
+    yield from PLACE_COLUMNS
+    yield LABEL_COLUMN
+    yield Column("pattern", "the pattern that is explained", "text", is_key=True)
+    yield from file_columns(RANKING_COLUMNS[:3])
+    for name, about in _NEURON_MEASURES.items():
+        yield Column(name, about)
+    for name, about in CAUSES.items():
+        yield Column(name, f"the score {about}")
+    yield Column("n", "eligible queries", "integer")
+    yield Column("pairs", "pairs", "integer")
+    yield Column("se", "standard error of the score")
+    for name, about in CAUSES.items():
+        yield Column(f"{name}_se", f"standard error of the score {about}")
+    for name, about in CAUSES.items():
+        yield Column(f"{name}_fall_se", f"standard error of the fall {about}")
+    for name in NEURONS:
+        yield Column(f"{name}_rotated", f"mean of {name} over rotated bases")
+        yield Column(f"{name}_rotated_sd", f"standard deviation of {name} over these")
+    yield LABEL_STAYS_COLUMN
+    yield Column("by", "what the pattern depends on, if that was seen", "text")
+    yield Column("conclusion", "the finding, as a sentence", "text")
+
+
+EXPLANATION_TABLE = Table("explain", "a head, and how it makes its pattern", tuple(_columns()))
+TOKEN_TABLE = Table(
+    "explain-token",
+    "a key of one query, for a head",
+    (
+        MODEL_COLUMN,
+        *PLACE_COLUMNS,
+        *TOKEN_COLUMNS,
+        Column("weight", "the attention weight"),
+        Column("logit", "what softmax makes the weight of", is_optional=True),
+        Column(r"neuron_\d+", "a neuron's part of the logit", is_numbered=True),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -124,10 +181,10 @@ class Explanations:
         If a token was asked about, one a key, with each neuron's part of the logit.
         """
         if self.query is None:
-            table = "explain"
+            table = EXPLANATION_TABLE
             rows = pd.DataFrame([dict(self[head]) for head in self.heads])
         else:
-            table = "explain-token"
+            table = TOKEN_TABLE
             parts = [self.keys(head, self.query) for head in self.heads]
             rows = pd.concat(parts, ignore_index=True)
         not_available = dict(self.not_available)

@@ -19,6 +19,17 @@ from attnscan.results.habits import SPECIAL_CLASSES
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
 from attnscan.results.notebook import render_html, render_page
+from attnscan.results.schemas import (
+    LEADING_COLUMNS,
+    MEASURE_COLUMNS,
+    MODEL_COLUMN,
+    NAME_COLUMN,
+    PLACE_COLUMNS,
+    TOKEN_COLUMNS,
+    Column,
+    Table,
+    file_columns,
+)
 from attnscan.results.scores import (
     MOST_HEADS,
     FloatArray,
@@ -37,6 +48,55 @@ from attnscan.results.signature import (
     check_top,
     describe,
     signed_frame,
+)
+
+HEADS_TABLE = Table(
+    "heads",
+    "a head, over many pairs",
+    (*LEADING_COLUMNS, *MEASURE_COLUMNS, *file_columns(HELD_COLUMNS, is_optional=True)),
+    has_patterns=True,
+)
+CLASSIFY_TABLE = Table(
+    "classify", "a head, on one input", (*LEADING_COLUMNS, *MEASURE_COLUMNS), has_patterns=True
+)
+RANKING_TABLE = Table(
+    "ranking",
+    "a head, by one pattern",
+    (
+        MODEL_COLUMN,
+        Column("pattern", "the pattern that heads are ranked by", "text", is_key=True),
+        Column("rank", "the head's place by score, from 1", "integer"),
+        *PLACE_COLUMNS,
+        NAME_COLUMN,
+        *file_columns(RANKING_COLUMNS),
+    ),
+)
+PROFILE_TABLE = Table(
+    "profile",
+    "a class of keys, for a head",
+    (
+        MODEL_COLUMN,
+        *PLACE_COLUMNS,
+        NAME_COLUMN,
+        Column("class", "the class of keys, or a pattern of your own", "text", is_key=True),
+        Column("share", "mean share of a word's attention"),
+        Column("se", "standard error of the share"),
+        Column("chance", "the share under even attention"),
+        Column("average", "the average head's share"),
+    ),
+)
+SHOW_TABLE = Table(
+    "show",
+    "a weight of a head",
+    (
+        MODEL_COLUMN,
+        Column("kind", PLACE_COLUMNS[0].about, "text", is_optional=True),
+        Column("layer", "the layer, from 0; missing for a mean of heads", "integer"),
+        Column("head", "the head in its layer, from 0; likewise", "integer"),
+        *TOKEN_COLUMNS,
+        Column("weight", "the attention weight, or what is carried"),
+        Column("aligned", "1 for a gold link, else 0", "integer", is_optional=True),
+    ),
 )
 
 
@@ -103,7 +163,7 @@ class Profile:
             if top is not None:
                 rows = rows.sort_values("share", ascending=False, kind="stable")[:top]
             parts.append(rows)
-        return signed_frame(pd.concat(parts, ignore_index=True), self.signature, "profile")
+        return signed_frame(pd.concat(parts, ignore_index=True), self.signature, PROFILE_TABLE)
 
 
 @dataclass(frozen=True)
@@ -404,14 +464,14 @@ class HeadScores:
         """
         check_top(top)
         is_ranking = bool(patterns) or top is not None or self.ranked_by is not None
-        table = "classify" if self.is_one_input else "heads"
+        table = CLASSIFY_TABLE if self.is_one_input else HEADS_TABLE
         if self.is_one_input or (self.has_labels and not is_ranking):
             rows: Any = self.labels.columns(patterns or self.pattern or self.scores.patterns)
             if self.held is not None:
                 for column in HELD_COLUMNS:
                     rows[column.name] = column.values(self).ravel()
         else:
-            table = "ranking"
+            table = RANKING_TABLE
             parts = [self._by_pattern(pattern, top) for pattern in patterns or self.scores.patterns]
             rows = pd.concat(parts, ignore_index=True)
         about: dict[str, Any] = {"split": self.ranked_by is not None}
@@ -521,7 +581,7 @@ class HeadWeights:
         if self.average:
             about["mean_of"] = [[head.layer, head.head] for head in self.heads]
         rows = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
-        return signed_frame(rows, self.result.signature, "show", **about)
+        return signed_frame(rows, self.result.signature, SHOW_TABLE, **about)
 
     def _is_linked(self, queries: IntArray, keys: IntArray) -> list[int]:
         """1 for each query and key that have a gold link, else 0."""

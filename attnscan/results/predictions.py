@@ -9,6 +9,12 @@ import numpy as np
 
 from attnscan.results.grid import Head
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import (
+    MODEL_COLUMN,
+    TOKEN_COLUMNS,
+    Column,
+    Table,
+)
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, describe, signed_frame
 from attnscan.text import plain
@@ -17,6 +23,18 @@ HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another.
 
 By the masked-LM head, or by how far the last hidden state moves."""
+
+
+DEPENDENCIES_TABLE = Table(
+    "predictive",
+    "two words: one that helps to predict the other",
+    (
+        MODEL_COLUMN,
+        *TOKEN_COLUMNS,
+        Column("help", "what hiding the key costs the prediction of the query"),
+        Column("target", "that as a share of the best helper's, in [0, 1]"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +82,7 @@ class Dependencies:
             "target": self.help.shares[measured],
         }
         about = {"units": list(self.units), "sentence": list(self.sentence)}
-        return signed_frame(columns, self.signature, "predictive", **about)
+        return signed_frame(columns, self.signature, DEPENDENCIES_TABLE, **about)
 
 
 Positions = Literal["kept", "shuffled"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attnscan.inputs.option import Option, check_within
 from attnscan.results.lazy import pd
-from attnscan.results.schemas import TABLES
+from attnscan.results.schemas import Table
 from attnscan.text import counted, plain
 
 By = Literal["weight", "carried"]
@@ -110,14 +110,14 @@ class Signature:
         return ", ".join(parts)
 
 
-def signed_frame(rows: Any, signature: Signature, table: str, **about: Any) -> pd.DataFrame:
-    """A result's table of rows or columns, the model in front; `table` is its name in `TABLES`.
+def signed_frame(rows: Any, signature: Signature, table: Table, **about: Any) -> pd.DataFrame:
+    """A result's table of rows or columns, the model in front; `table` declares its columns.
 
     Its `attrs` hold the schema, the signature and what the table is `about`.
     """
     frame = pd.DataFrame(rows)
     frame.insert(0, "model", signature.model)
-    frame.attrs |= {"schema": TABLES[table].id, "signature": asdict(signature), **about}
+    frame.attrs |= {"schema": table.id, "signature": asdict(signature), **about}
     return frame
 
 

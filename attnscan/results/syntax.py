@@ -24,6 +24,12 @@ from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import (
+    MODEL_COLUMN,
+    PLACE_COLUMNS,
+    Column,
+    Table,
+)
 from attnscan.results.scores import FloatArray, IntArray, best_first
 from attnscan.results.signature import By, Signature, describe, signed_frame
 from attnscan.text import counted
@@ -124,6 +130,43 @@ _HEADS = dict.fromkeys(
     ["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"], "verb"
 )
 _HEADS |= dict.fromkeys(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"], "noun")
+
+
+TREE_COLUMNS = (
+    Column("syntax_label", "the relation that the head follows most, if any", "text"),
+    Column("syntax_statement", "what it follows, in words", "text"),
+    Column("letter", "its letter on the map of syntax", "text"),
+    Column("uuas", "share of the trees' links in the head's maximum spanning tree"),
+    Column("chain_uuas", "that share for a tree that links each word with the next one"),
+)
+"""Of a head, in every table that says which relations it follows."""
+SYNTAX_TABLE = Table(
+    "syntax",
+    "a head, by one relation of a treebank",
+    (
+        MODEL_COLUMN,
+        *PLACE_COLUMNS,
+        Column("relation", "the relation, or all", "text", is_key=True),
+        Column("direction", "dep->head or head->dep", "text", is_key=True),
+        Column("n", "words that were asked", "integer"),
+        Column("sentences", "sentences that have any", "integer"),
+        Column("accuracy", "share of words whose most attended other word is right"),
+        Column("weight", "mean weight on the right words"),
+        Column("weight_among_words", "that with special tokens removed"),
+        Column("chance", "`weight` under even attention"),
+        Column("rule", "the best fixed rule", "text"),
+        Column("rule_accuracy", "how often the rule is right"),
+        Column("gain", "`accuracy` less `rule_accuracy`"),
+        Column("se", "standard error of the gain"),
+        Column("p_holm", "of the gain, two-sided, after Holm over all heads and rows"),
+        Column("holds", "whether the gain is above 0 by that test at 0.05", "flag"),
+        Column("held_gain", "the gain in a second treebank"),
+        Column("held_p_holm", "its p after Holm"),
+        Column("held_holds", "whether it holds there", "flag"),
+        Column("stated", "whether the head follows the relation", "flag"),
+        *TREE_COLUMNS,
+    ),
+)
 
 
 class Row(NamedTuple):
@@ -398,7 +441,7 @@ class Syntax:
         }
         if self.held is not None:
             about["held_signature"] = asdict(self.held.signature)
-        frame = signed_frame(columns, self.signature, "syntax", **about)
+        frame = signed_frame(columns, self.signature, SYNTAX_TABLE, **about)
         return frame.astype({"held_holds": "boolean"})
 
 

@@ -9,11 +9,35 @@ from functools import cached_property
 import numpy as np
 
 from attnscan.errors import OptionError
+from attnscan.results.columns import HEAD_COLUMNS
 from attnscan.results.grid import Grid, Head
 from attnscan.results.heads import HeadScores
 from attnscan.results.lazy import pd
+from attnscan.results.schemas import (
+    MEASURE_COLUMNS,
+    NAME_COLUMN,
+    PLACE_COLUMNS,
+    Column,
+    Table,
+    file_columns,
+)
 from attnscan.results.scores import IntArray
 from attnscan.results.signature import Signature, describe, signed_frame
+
+TRACE_TABLE = Table(
+    "trace",
+    "a head at a checkpoint",
+    (
+        Column("model", "the checkpoint", "text", is_key=True),
+        Column("step", "the training step, if it is known", "integer"),
+        *PLACE_COLUMNS,
+        NAME_COLUMN,
+        *file_columns(HEAD_COLUMNS),
+        Column("since", "the step from which the head keeps its last label, else its name", "step"),
+        *MEASURE_COLUMNS,
+    ),
+    has_patterns=True,
+)
 
 
 @dataclass(frozen=True)
@@ -117,6 +141,6 @@ class Trace:
         rows["step"] = rows["step"].astype("Int64")
         if None not in steps:
             rows["since"] = rows["since"].astype("Int64")
-        frame = signed_frame(rows, self.signature, "trace")
+        frame = signed_frame(rows, self.signature, TRACE_TABLE)
         frame["model"] = np.repeat(names, len(self.grid))
         return frame

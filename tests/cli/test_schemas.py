@@ -14,9 +14,7 @@ from jsonschema import Draft202012Validator
 from support.command_line import run
 from support.hostile.options import lines, prepared
 from support.hostile.runs import loaded_once, save_tiny_model
-from support.schemas import schema_files
-
-from attnscan.results.schemas import TABLES
+from support.schemas import TABLES, schema_files
 
 OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
 OF_PAIRS = ["--pairs", "pairs.csv", "--model", "model"]
@@ -69,7 +67,7 @@ def test_output_is_valid_and_every_column_is_defined(name: str) -> None:
     schema = json.loads(schema_files()[f"{table.name}.json"])
     errors = [error.message for error in Draft202012Validator(schema).iter_errors(document)]
     what_to_do = (
-        "declare the column in attnscan/results/schemas.py or columns.py, and `make schema`"
+        "declare the column in its table beside the result, or in columns.py, and `make schema`"
     )
     assert not errors, f"{table.name}: {errors[:3]}; {what_to_do}"
     undefined = set(document[table.rows][0]) - set(document["columns"])

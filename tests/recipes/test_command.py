@@ -1,4 +1,4 @@
-"""How to add a command, as docs/code.md says: a study with a table and a screen, in seven files."""
+"""How to add a command, as docs/code.md says: a study with a table and a screen, in six files."""
 
 import json
 from collections.abc import Callable
@@ -12,9 +12,9 @@ PAIRS = "sentence_a,sentence_b\nthe cat sat,a dog ran\na cat ran,the dog sat\n"
 
 
 @pytest.mark.long
-def test_a_command_is_seven_files(apply_recipe: Callable[[str], Recipe]) -> None:
+def test_a_command_is_six_files(apply_recipe: Callable[[str], Recipe]) -> None:
     recipe = apply_recipe("command")
-    assert len(recipe.files) <= 7
+    assert len(recipe.files) <= 6
     Path(recipe.place, "pairs.csv").write_text(PAIRS)
     assert "  spread   Over how many keys every head" in recipe.attnscan("--help")
     shown = recipe.attnscan("spread", "--pairs", "pairs.csv")
@@ -22,9 +22,12 @@ def test_a_command_is_seven_files(apply_recipe: Callable[[str], Recipe]) -> None
     assert lines[0].startswith("pairs  pairs.csv")
     assert lines[1].startswith("bundled")
     assert len(lines) == 3 + 10
-    written = recipe.attnscan("spread", "--pairs", "pairs.csv", "--special", "in", "--csv")
-    assert written.splitlines()[0] == "model,layer,head,name,keys"
-    assert len(written.splitlines()) == 1 + 72
+    options = ("--pairs", "pairs.csv", "--special", "in", "--format", "json")
+    document = json.loads(recipe.attnscan("spread", *options))
+    assert document["schema"] == "urn:attnscan:spread:1"
+    assert list(document["heads"][0]) == ["model", "layer", "head", "name", "keys"]
+    assert len(document["heads"]) == 72
+    assert document["columns"]["keys"] == "over how many keys it spreads a word's attention"
 
 
 @pytest.mark.long

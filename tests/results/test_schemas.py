@@ -5,10 +5,10 @@ import json
 
 import pytest
 from jsonschema import Draft202012Validator
-from support.schemas import DIRECTORY, schema_files
+from support.schemas import DIRECTORY, TABLES, schema_files
 
 from attnscan.results.columns import HEAD_COLUMNS, MEAN_COLUMNS
-from attnscan.results.schemas import TABLES, definitions, schema_of
+from attnscan.results.schemas import schema_of
 from attnscan.results.signature import Signature
 
 FILES = schema_files()
@@ -40,13 +40,12 @@ def test_columns_of_heads_are_those_declared() -> None:
 
 def test_definitions_of_columns_and_patterns() -> None:
     columns = ["layer", "next-word", "my-own"]
-    about = definitions(TABLES["heads"].id, columns, {"next-word": "weight on the next word"})
+    about = TABLES["heads"].definitions(columns, {"next-word": "weight on the next word"})
     assert about == {
         "layer": "the layer, from 0",
         "next-word": "weight on the next word",
         "my-own": "the score on a pattern of your own",
     }
-    assert definitions(None, columns, {}) == {}
 
 
 @pytest.mark.parametrize(

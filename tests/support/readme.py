@@ -25,13 +25,13 @@ from typing import Any
 
 from support import families
 from support.command_line import command_named
+from support.schemas import TABLES
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
 from attnscan.cli.commands_table import COMMAND_NAMES
 from attnscan.cli.options import GROUPS, USUAL, grouped
-from attnscan.results.schemas import TABLES
 from attnscan.scoring.patterns import PATTERNS
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,10 @@ PYTHONPATH=tests python -m support.schemas
 import json
 from pathlib import Path
 
-from attnscan.results.schemas import TABLES, schema_of
+from attnscan.cli.commands_table import declared_tables
+from attnscan.results.schemas import schema_of
 
+TABLES = {table.name: table for table in declared_tables()}
 DIRECTORY = Path(__file__).parents[2] / "docs" / "schema"
 
 
