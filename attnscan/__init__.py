@@ -109,19 +109,19 @@ def __dir__() -> list[str]:
 
 
 def _show_heads(result: Any) -> str:
-    from attnscan.api.readings import show_heads
+    from attnscan.api.rendering import show_heads
 
     return show_heads(result)
 
 
 def _show_cards(cards: Any) -> str:
-    from attnscan.api.readings import show_cards
+    from attnscan.api.rendering import show_cards
 
     return show_cards(cards)
 
 
 def _write_page(result: Any) -> str:
-    from attnscan.api.readings import write_page
+    from attnscan.api.rendering import write_page
 
     return write_page(result)
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnscan.api.signatures import library_function
-from attnscan.results.card import Cards
 from attnscan.results.heads import HeadScores
 from attnscan.results.signature import EVERY_READING, AttentionView, By, Special
-from attnscan.views.notebook import cards_html, heads_html
-from attnscan.views.page.page import page
 
 
 @library_function()
@@ -51,18 +48,3 @@ def _compute(result: HeadScores, readings: Sequence[AttentionView]) -> HeadScore
     from attnscan.scan.one_input import add_readings
 
     return add_readings(result, missing)
-
-
-def show_heads(result: HeadScores) -> str:
-    """What a notebook shows of a result: its screen and, of one input, its page."""
-    return heads_html(with_every_reading(result))
-
-
-def show_cards(cards: Cards) -> str:
-    """What a notebook shows of cards."""
-    return cards_html(cards)
-
-
-def write_page(result: HeadScores) -> str:
-    """The page of a result, as `report` writes it. Raises: OptionError, as `report`."""
-    return page(with_every_reading(result)).html
