@@ -1,5 +1,6 @@
 """A copy of the package, to which a recipe is applied: `NAME.patch` beside this file."""
 
+import json
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,24 @@ import attnscan
 
 HERE = Path(__file__).parent
 PACKAGE = Path(attnscan.__file__).parent
+BEFORE = """
+import json
+
+import attnscan
+from attnscan.cli.app import app
+from typer.testing import CliRunner
+
+
+def answer(*values):
+    print(json.dumps(values))
+
+
+def printed(*arguments):
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+"""
+"""What a script of `Recipe.answers` has at hand."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +46,14 @@ class Recipe:
     files: tuple[str, ...]
     """Files of the package that the recipe touches."""
 
-    def python(self, script: str) -> str:
-        """What a process prints that runs a script with this package."""
+    def answers(self, script: str) -> Any:
+        """What a script gives to `answer()`, with this package in a process of its own.
+
+        In the script `printed(*arguments)` is what a command prints.
+        """
         environment = os.environ | {"PYTHONPATH": str(self.place), "ATTNSCAN_MODEL": "bundled"}
         done = subprocess.run(
-            [sys.executable, "-c", script],
+            [sys.executable, "-c", BEFORE + script],
             cwd=self.place,
             env=environment | {"COLUMNS": "80"},
             capture_output=True,
@@ -38,16 +61,7 @@ class Recipe:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def attnscan(self, *arguments: str) -> str:
-        """What a command prints."""
-        typed = ["attnscan", *arguments]
-        return self.python(
-            "import sys\nfrom attnscan.cli.app import main\n"
-            f"sys.argv = {typed!r}\n"
-            "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
-        )
+        return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -56,9 +70,7 @@ def apply_recipe(tmp_path: Path) -> Callable[[str], Recipe]:
 
     def apply(name: str) -> Recipe:
         patch = HERE / f"{name}.patch"
-        shutil.copytree(
-            PACKAGE, tmp_path / "attnscan", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(PACKAGE, tmp_path / "attnscan")
         # `git apply` works outside of any repository; one line of context is enough
         command = ["git", "apply", "-C1", patch]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

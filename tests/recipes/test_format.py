@@ -7,16 +7,17 @@ import pytest
 
 from .conftest import Recipe
 
-READ = """
-import attnscan
+SCRIPT = """
 from attnscan.errors import PairsError
+
 bad = []
 found = attnscan.shard("pairs.bars", predictive="off", on_bad=bad.append)
-print(found.seen.read, [error.what for error in bad])
 try:
     attnscan.shard("pairs.bars", predictive="off")
 except PairsError as error:
-    print(error.what)
+    refused = error.what
+screen = printed("heads", "--pairs", "pairs.bars", "--skip-bad", "-p", "N", "--predictive", "off")
+answer(found.seen.read, [error.what for error in bad], refused, screen)
 """
 
 
@@ -26,7 +27,7 @@ def test_a_format_is_two_files(apply_recipe: Callable[[str], Recipe]) -> None:
     assert len(recipe.files) <= 2
     lines = ["the cat sat ||| a dog ran", "alone", "a cat ran ||| the dog sat"]
     Path(recipe.place, "pairs.bars").write_text("\n".join(lines))
+    read, bad, refused, screen = recipe.answers(SCRIPT)
     said = "pairs.bars:2: there are 1 sentences between bars"
-    assert recipe.python(READ).splitlines() == [f"2 ['{said}']", said]
-    screen = recipe.attnscan("heads", "--pairs", "pairs.bars", "--skip-bad", "-p", "N")
+    assert (read, bad, refused) == (2, [said], said)
     assert screen.startswith("2 pairs of pairs.bars")
