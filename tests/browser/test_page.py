@@ -812,7 +812,7 @@ def test_both_switches_by_keyboard(opened: Open, article_page: Path) -> None:
     expect(special).to_be_hidden()
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (768, "dark"), (390, "dark")])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
 def test_axe_core_finds_nothing_on_any_page(
     opened: Open,
     article_page: Path,

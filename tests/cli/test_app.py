@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from attnscan.api.option_groups import READING_NAMES
 from attnscan.api.signatures import options_of
 from attnscan.cli.app import app, main
 from attnscan.cli.commands_table import COMMAND_NAMES, COMMANDS, SUBJECTS, Command
+from attnscan.inputs.read import shipped_pairs
 
 
 def test_version() -> None:
@@ -189,7 +190,11 @@ EXAMPLES = list(chain.from_iterable(command.examples for command in COMMANDS))
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_help_runs(example: str, place: Path) -> None:
+def test_an_example_of_help_runs(
+    example: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [*islice(shipped_pairs(), 12)]
+    monkeypatch.setattr("attnscan.inputs.read.shipped_pairs", lambda: iter(first))
     planted_file(place, "trees.conllu")
     (place / "pairs.csv").write_text("sentence_a,sentence_b\nthe cat sat,a dog ran\n")
     with served_for_a_moment():
