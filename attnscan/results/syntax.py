@@ -497,8 +497,8 @@ class ReadInput:
         into = np.equal.outer(np.array(self.owners), np.arange(count)).astype(np.float64)
         tokens = into.sum(0)
         mean = (into / tokens.clip(1)).T
-        candidates = (tokens > 0) & ~np.eye(count, dtype=bool)
-        word_weights = np.where(candidates, mean @ weights @ into, 0)
+        is_itself = np.eye(count, dtype=bool)
+        word_weights = np.where(is_itself, 0, mean @ weights @ into)
         return np.where(word_weights.max(-1) > 0, word_weights.argmax(-1), -1)
 
 

@@ -66,6 +66,7 @@ def test_differences_survive_among_all_heads_and_patterns() -> None:
     assert rows["survives"].tolist() == [True, True, False, False]
     assert not others["survives"].any()
     frame = found.to_frame(["next-word"])
+    assert list(frame.columns[:4]) == ["model_a", "model_b", "pattern", "layer"]
     assert list(frame.columns[-5:-3]) == ["p", "fdr"]
     assert frame["fdr"].tolist() == rows["fdr"].tolist()
     assert frame.attrs["alike"] == "so."

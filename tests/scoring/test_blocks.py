@@ -19,7 +19,6 @@ from attnscan.results.scores import RESAMPLINGS
 from attnscan.scoring.blocks import (
     BITS,
     MAX_BLOCKS,
-    MAX_NUMBERS,
     MIN_BLOCKS,
     PairSums,
     add_sums,
@@ -100,14 +99,15 @@ def test_mappings_of_sums_add_name_by_name() -> None:
     assert add_sums({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
 
 
-def test_models_of_many_heads_keep_fewer_blocks() -> None:
-    sizes = {
-        MAX_NUMBERS // MAX_BLOCKS: MAX_BLOCKS,
-        2 * MAX_NUMBERS // MAX_BLOCKS: MAX_BLOCKS // 2,
-        MAX_NUMBERS: MIN_BLOCKS,
-    }
-    for size, most in sizes.items():
-        assert PairSums.of(KEYS[:1], {"on": np.zeros((1, size))}).most == most
+@pytest.mark.parametrize(
+    ("numbers", "most"), [(1 << 15, MAX_BLOCKS), (1 << 16, MAX_BLOCKS // 2), (1 << 19, MIN_BLOCKS)]
+)
+def test_models_of_many_heads_keep_fewer_blocks(numbers: int, most: int) -> None:
+    """So many that they hold 64 MB, but never so few that errors would be by few clusters."""
+    sums = PairSums.of(KEYS[:1], {"on": np.zeros((1, numbers))})
+    assert sums.most == most
+    size = sums.most * sums.sums["on"].nbytes
+    assert size == 64 << 20 or sums.most == MIN_BLOCKS
 
 
 def test_blocks_that_are_limited_are_those_of_fewer_from_the_start() -> None:

@@ -2,7 +2,7 @@
 of heads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from attnscan.inputs.vocabulary import WholeWords
 from attnscan.results.habits import CLASSES, N_CLASS_SUMS
 from attnscan.scoring.blocks import SumsByName
 from attnscan.scoring.class_scorer import ClassScorer, class_of_cells
-from attnscan.scoring.units import Units
+from attnscan.scoring.units import UnitBlock, Units
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
 DRAWN = """
@@ -111,6 +111,21 @@ def test_word_by_word_the_sums_are_those_of_the_input(
     assert len(words["n"]) == 7
     for name, values in whole.items():
         assert_allclose(words[name].sum(0), values[0], atol=1e-5)
+
+
+def test_a_long_input_is_taken_a_few_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of tokens whole rows would take as much memory as the weights, several times."""
+    monkeypatch.setattr("attnscan.scoring.units.CELLS", 3 * 10)
+    taken: list[int] = []
+    take = ClassScorer.take
+
+    def count_queries(scorer: ClassScorer, parts: Sequence[UnitBlock]) -> None:
+        taken.extend(part.weights.shape[2] for part in parts)
+        take(scorer, parts)
+
+    monkeypatch.setattr(ClassScorer, "take", count_queries)
+    _scored([TOY], [_weights(TOY, 0)], special=False)
+    assert taken == LAYERS * [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("special", [True, False])

@@ -23,6 +23,7 @@ from attnscan.inputs.batch import collate
 from attnscan.inputs.links import links_in
 from attnscan.inputs.sentence import EncodedInput, Pair, Sentence
 from attnscan.results.syntax import DEPENDENT, HEAD, RULES, Row
+from attnscan.scoring import units
 from attnscan.scoring.blocks import add_sums
 from attnscan.scoring.relations import (
     Item,
@@ -246,6 +247,16 @@ def test_batches_and_their_order_change_nothing() -> None:
             assert found.keys.tolist() == expected.keys.tolist()
             for name, values in expected.sums.items():
                 assert_allclose(found.sums[name], values, atol=1e-5, err_msg=name)
+
+
+def test_a_long_sentence_is_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree is spanned over all of its words; other scores are of a few queries at a time."""
+    weights = weights_of(INPUTS)
+    expected = scored(INPUTS, weights, HALVES)
+    monkeypatch.setattr(units, "CELLS", 10)
+    found = scored(INPUTS, weights, HALVES)
+    for name in ("weight", "hits", "linked"):
+        assert_allclose(_stacked(found, name), _stacked(expected, name), err_msg=name)
 
 
 def sums_with(**changed: Any) -> RelationSums:

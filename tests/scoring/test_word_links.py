@@ -105,6 +105,11 @@ def test_a_word_without_attention_makes_no_link() -> None:
     assert (sums["links"], sums["right_links"], sums["gold_links"]) == (1, 1, 3)
 
 
+def test_links_of_a_target_of_one_word_are_counted() -> None:
+    sums = _sums(translations(("le chat", "cat", "1-0")), [[0.2, 0.8]])
+    assert (sums["links"], sums["right_links"], sums["gold_links"]) == (1, 1, 1)
+
+
 def test_without_gold_links_none_are_counted() -> None:
     (encoded,) = translations(CHAT).inputs
     unlinked = replace(encoded, pair=encoded.known_pair.source)
