@@ -92,7 +92,8 @@ class _Rows(NamedTuple):
     eligible: Tensor
     """Which queries are words that have a row. Shape: [input, head, query], bool."""
     scale: Tensor
-    """The factor for weights; 0 for queries without a row. Shape: [input, head, query]."""
+    """The factor for `UnitBlock.weights_and_even`; 0 for queries without a row.
+    Shape: [input, head or twice as many, query]."""
     factors: Tensor
     """Those of `_FACTORS`. Shape: [input, head, factor, query]."""
 
@@ -101,10 +102,9 @@ class _Even(NamedTuple):
     """Even attention by the reading."""
 
     rows: Tensor
-    """Scaled. Shape: [input, head or 1, query, key]."""
+    """Scaled, the most that a key gets in place of rows. Shape: [input, 1, query, key or 1]."""
     columns: Tensor
-    """What rows have on all classes and on two kinds of words, scaled; on special tokens; and 1.
-    Shape: [input, head or 1, query, column]."""
+    """What they have on the columns of `ClassScorer._columns`. Shape: [input, 1, query, column]."""
 
 
 class ClassScorer:
@@ -127,25 +127,28 @@ class ClassScorer:
 
     def take(self, parts: Sequence[UnitBlock]) -> None:
         """Add the sums of some inputs."""
-        rows = [self._rows(part.marked, part.takes) for part in parts]
+        rows = [self._rows(part) for part in parts]
         words = []
         summed = []
         for part, part_rows in zip(parts, rows, strict=True):
             words.append(part_rows.eligible.sum(2)[..., None, None])
-            summed.append(part_rows.scale[:, :, None] @ part.weights)
-        mean = reduce(torch.add, summed) / reduce(torch.add, words).clip(1)
+            summed.append(part_rows.scale[:, :, None] @ part.weights_and_even)
+        heads = parts[0].heads
+        mean = reduce(torch.add, summed)[:, :heads] / reduce(torch.add, words).clip(1)
         for part, part_rows in zip(parts, rows, strict=True):
             self._add(part, part_rows, mean)
 
-    def _rows(self, marked: Tensor, takes: Tensor) -> _Rows:
-        """The rows of queries that take part.
-
-        Shape: `marked` [input, head, query, mark], `takes` [input, head, query], bool.
-        """
-        left = self._counted(marked)
-        eligible = takes & (left >= MIN_ON_WORDS)
-        scale = eligible.float() if self._special else eligible / left.clip(MIN_ON_WORDS)
-        factors = torch.stack([takes, eligible, scale], 2)
+    def _rows(self, block: UnitBlock) -> _Rows:
+        """The rows of queries that take part."""
+        heads = block.heads
+        if self._special:
+            eligible = block.takes & (self._counted(block.marked[:, :heads]) >= MIN_ON_WORDS)
+            scale = eligible.float().repeat(1, block.weights_and_even.shape[1] // heads, 1)
+        else:
+            eligible = block.takes & block.has_words[:, :heads]
+            of_both = block.word_scale.unflatten(1, (-1, heads))
+            scale = (of_both * eligible[:, None]).flatten(1, 2)
+        factors = torch.stack([block.takes, eligible, scale[:, :heads]], 2)
         return _Rows(eligible, scale, factors.to(accumulation_dtype(scale.device)))
 
     def _counted(self, marked: Tensor) -> Tensor:
@@ -175,54 +178,62 @@ class ClassScorer:
 
         Shape: `mean` [input, head, 1, key], that of the scaled rows of all words.
         """
-        heads = block.weights.shape[1]
+        heads = block.heads
         name = f"keys {self._special} of {heads} heads"
         keys = block.cached(name, partial(self._keys, block, heads))
         even = block.cached(f"even {self._special}", partial(self._even, block, keys))
-        even_columns = even.columns
-        if block.even_carried is not None:
-            even_columns = self._read_even(keys, block.even_carried, block.even_marked).columns
-        scaled = self._units.scratch(0, block.weights)
-        torch.mul(block.weights, rows.scale[..., None], out=scaled)
+        scaled = self._units.scratch("scaled", block.weights_and_even.shape)
+        torch.mul(block.weights_and_even, rows.scale[..., None], out=scaled)
         on_classes = self._on_classes(keys, scaled)
-        common = self._units.scratch(1, scaled)
+        even_columns = even.columns
+        if block.token_block.value_norms is not None:
+            even_columns = self._columns(
+                on_classes[:, heads:], block.marked[:, heads:], rows.scale[:, heads:, :, None]
+            )
+        scaled = scaled[:, :heads]
+        common = self._units.scratch("in common", scaled.shape)
         like_mean = _on_keys(torch.minimum(scaled, mean, out=common), keys)
         like_even = _on_keys(torch.minimum(scaled, even.rows, out=common), keys)
-        marked = block.marked.to(rows.factors.dtype)
+        marked = block.marked[:, :heads].to(rows.factors.dtype)
         sums = {
             "marked": self._sums.weigh(rows.factors, marked),
             "even": self._sums.weigh(rows.factors, even_columns),
         }
         self._sums.add(
-            block, sums, {"on": on_classes, "like_even": like_even, "like_mean": like_mean}
+            block,
+            sums,
+            {"on": on_classes[:, :heads], "like_even": like_even, "like_mean": like_mean},
         )
 
     def _even(self, block: UnitBlock, keys: _Keys) -> _Even:
-        """Even attention by the same reading, the most that a key gets in place of rows."""
+        """Even attention by the same reading."""
         weights = block.even
-        even = self._read_even(keys, weights, block.on_marks(weights))
-        # Keys that are tokens all get the same: one number a row is enough
-        most = even.rows if block.batch.unit is not None else even.rows.amax(-1, keepdim=True)
-        return even._replace(rows=most)
-
-    def _read_even(self, keys: _Keys, weights: Tensor, marked: Tensor) -> _Even:
-        """Rows of even attention by the reading, and what they have on columns.
-
-        Shape: `weights` [input, head or 1, query, key], `marked` [input, head or 1, query, mark].
-        """
+        marked = block.on_marks(weights)
         left = self._counted(marked)[..., None]
         scale = (left >= MIN_ON_WORDS) / (1 if self._special else left.clip(MIN_ON_WORDS))
         rows = weights * scale
+        columns = self._columns(self._on_classes(keys, rows), marked, scale)
+        # Keys that are tokens all get the same: one number a row is enough
+        most = rows if block.batch.unit is not None else rows.amax(-1, keepdim=True)
+        return _Even(most, columns)
+
+    def _columns(self, on_classes: Tensor, marked: Tensor, scale: Tensor) -> Tensor:
+        """What rows of even attention have on all classes and on two kinds of words, scaled; on
+        special tokens; and 1.
+
+        Shape: `on_classes` [input, head or 1, query, class], `marked` [..., mark], `scale` [..., 1]
+        -> [input, head or 1, query, column].
+        """
         columns = torch.cat(
             [
-                self._on_classes(keys, rows),
+                on_classes,
                 marked[..., _KINDS_OF_WORDS] * scale,
                 marked[..., _SPECIAL],
-                scale.new_ones(()).expand_as(scale),
+                torch.ones_like(scale),
             ],
             -1,
         )
-        return _Even(rows, columns.to(accumulation_dtype(rows.device)))
+        return columns.to(accumulation_dtype(columns.device))
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.

@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns that weights are measured on.
+    """The columns that weights are measured on, by `KEY_SETS`: over every key, and among words.
 
     They are the targets; behind these the wider target of each part, on the part's own queries; and
     of patterns that exclude it the word itself. The columns of even patterns are empty.
@@ -50,11 +50,12 @@ class Layout(NamedTuple):
 
     Shape: [input, 1, cell]."""
     queries: Tensor
-    """The query of each cell. Shape: [input, 1, cell]."""
+    """The query of each cell. Shape: [input, cell]."""
     values: Tensor
-    """Each cell's value in every column, 0 where filled up. Shape: [input, cell, column]."""
-    word_values: Tensor
-    """The same, 0 where the key is no word. Shape: [input, cell, column]."""
+    """Each cell's value in every column, 0 where filled up; among words, 0 where the key is none.
+    Shape: [key set, input, cell, column]."""
+    keys: Tensor
+    """1 for the keys of a set, else 0. Shape: [key set, input, key, 1], float32."""
     spreads: dict[int, Spread]
     """Of even patterns, by their place."""
     every_key: Tensor
@@ -92,13 +93,14 @@ def lay_out(
     picked = [column.flatten(1).gather(1, cells).to(dtype) for column in columns]
     values = torch.stack(picked, -1) * is_cell[..., None]
     keys = words.shape[-1]
-    key_is_word = words[:, 0].gather(1, cells % keys)
+    key_is_word = words[:, 0].gather(1, cells % keys)[..., None]
+    key_sets = torch.stack([torch.ones_like(words[:, 0]), words[:, 0]])
     query_word = batch.query_word[:, batch.queries].to(dtype)
     return Layout(
         cells=cells[:, None],
-        queries=(cells // keys)[:, None],
-        values=values,
-        word_values=values * key_is_word[..., None],
+        queries=cells // keys,
+        values=torch.stack([values, values * key_is_word]),
+        keys=key_sets[..., None].float(),
         spreads={
             place: Spread.of(matrix) for place, matrix in enumerate(matrices) if is_even[place]
         },

@@ -10,25 +10,23 @@ from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.forward import not_finite
-from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.columns import MEAN_COLUMNS
 from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.layout import Layout, Spread, lay_out
-from attnscan.scoring.units import WORDS, BatchSums, Targets, UnitBlock, show_units
+from attnscan.scoring.layout import Layout, lay_out
+from attnscan.scoring.units import BatchSums, Targets, UnitBlock, show_units
 
 
 class _Measured(NamedTuple):
-    """Weight on columns. Shape: [input, head, query or 1, column] each."""
+    """What rows have on columns, by `KEY_SETS`."""
 
-    every_key: Tensor
-    words_only: Tensor
-    spreads: dict[str, Tensor]
-    """Of even patterns, by key set and place. Shape: each [input, head, query, 1]."""
-    has_words: Tensor
-    """Which queries have a row among words. Shape: [input, head, query], bool."""
+    columns: Tensor
+    """Shape: [key set, input, head or twice as many, query or 1, column]."""
+    spreads: dict[int, Tensor]
+    """Of even patterns, by their place.
+    Shape: each [key set, input, head or twice as many, query, 1]."""
 
 
 class PatternScorer:
@@ -63,38 +61,49 @@ class PatternScorer:
     def _add(self, block: UnitBlock) -> None:
         """Score some inputs, over every key, and over words alone with rows renormalised."""
         layout = block.cached("scores", partial(self._layout, block))
-        measured = self._measure(layout, block.weights, block.marked, block.words)
-        dtype = layout.every_key.dtype
-        if block.token_block.value_norms is None:
-            # The same for all heads
-            heads = block.weights.shape[1]
-            every_key = block.cached("every key", lambda: self._count(layout, block.has_row[:, :1]))
-            every_key = every_key.expand(-1, heads, -1, -1)
-        else:
-            every_key = self._count(layout, block.has_row)
-        words_only = self._sums.weigh(measured.has_words[:, :, None].to(dtype), layout.words_only)
-        sums = {
-            "every_key": measured.every_key,
-            "words_only": measured.words_only,
-            "every_key.by_query": every_key,
-            "words_only.by_query": words_only,
-        }
-        rows = {**measured.spreads, "minus_entropy": self._minus_entropy(block)[..., None]}
-        if block.even_carried is not None:
+        measured = self._measure(layout, block)
+        sums, rows = self._by_name(measured, slice(0, block.heads), "")
+        if block.token_block.value_norms is not None:
             # By what heads carry, chance is what even attention would carry
-            by_chance = self._measure(layout, block.even_carried, block.even_marked, block.words)
-            sums["even.every_key"] = by_chance.every_key
-            sums["even.words_only"] = by_chance.words_only
-            for name, values in by_chance.spreads.items():
-                rows[f"even.{name}"] = values
+            even_sums, even_rows = self._by_name(measured, slice(block.heads, None), "even.")
+            sums |= even_sums
+            rows |= even_rows
+        sums["every_key.by_query"] = self._count_rows(layout, block)
+        has_words = block.has_words[:, : block.heads, None].to(layout.words_only.dtype)
+        sums["words_only.by_query"] = self._sums.weigh(has_words, layout.words_only)
+        rows["minus_entropy"] = self._minus_entropy(block)[..., None]
         self._sums.add(block, sums, rows)
+
+    def _by_name(
+        self, measured: _Measured, heads: slice, prefix: str
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What some of the heads have on columns, and each of their rows on even patterns."""
+        sums = {}
+        rows = {}
+        for number, key_set in enumerate(KEY_SETS):
+            sums[f"{prefix}{key_set}"] = measured.columns[number, :, heads]
+            for place, spread in measured.spreads.items():
+                rows[f"{prefix}{key_set}.{place}"] = spread[number, :, heads]
+        return sums, rows
+
+    def _count_rows(self, layout: Layout, block: UnitBlock) -> Tensor:
+        """Count eligible queries that have a row. Shape: [input, head, query or 1, column]."""
+        if block.token_block.value_norms is not None:
+            return self._count(layout, block.has_row)
+        # The same for all heads
+        counts = block.cached("every key", lambda: self._count(layout, block.has_row[:, :1]))
+        return counts.expand(-1, block.heads, -1, -1)
+
+    def _count(self, layout: Layout, has_row: Tensor) -> Tensor:
+        """Count eligible queries that have a row. Shape: `has_row` [input, head, query]."""
+        factors = has_row[:, :, None].to(layout.every_key.dtype)
+        return self._sums.weigh(factors, layout.every_key)
 
     def _minus_entropy(self, block: UnitBlock) -> Tensor:
         """Σ w log w of each row that takes part. Shape: [input, head, query]."""
-        # Four times as fast as torch.special.entr
-        logs = self._targets.units.scratch(0, block.weights)
-        torch.clamp(block.weights, min=torch.finfo(torch.float32).tiny, out=logs).log_()
-        summed = logs.mul_(block.weights).sum(-1)
+        weights = block.weights
+        logs = self._targets.units.scratch("logs", weights.shape)
+        summed = torch.xlogy(weights, weights, out=logs).sum(-1)
         # A number would be made anew on the device each time
         nothing = block.cached("nothing", lambda: summed.new_zeros(()))
         return torch.where(block.takes, summed, nothing)
@@ -102,51 +111,33 @@ class PatternScorer:
     def _layout(self, block: UnitBlock) -> Layout:
         return lay_out(self._targets, block, self._parts, self._excluding_self)
 
-    def _count(self, layout: Layout, has_row: Tensor) -> Tensor:
-        """Count eligible queries that have a row. Shape: `has_row` [input, head, query]."""
-        factors = has_row[:, :, None].to(layout.every_key.dtype)
-        return self._sums.weigh(factors, layout.every_key)
-
-    def _measure(self, layout: Layout, weights: Tensor, marked: Tensor, words: Tensor) -> _Measured:
-        """Measure weight on each column, over every key and over words alone.
-
-        Shape: `weights` [input, head, query, key], `marked` [input, head, query, mark], `words`
-        [input, head, key, 1], 0 or 1.
-        """
-        heads = weights.shape[1]
-        queries = weights.shape[2]
-        left = marked[..., WORDS]
-        has_words = left >= MIN_ON_WORDS
-        share = has_words / left.clip(MIN_ON_WORDS)
-        cells = layout.cells.expand(-1, heads, -1)
-        query_of_cell = layout.queries.expand(-1, heads, -1)
-        on_cells = weights.flatten(2).gather(2, cells).to(layout.values)
-        among_words = on_cells * share.gather(2, query_of_cell)
+    def _measure(self, layout: Layout, block: UnitBlock) -> _Measured:
+        """Measure rows on each column, over every key and over words alone."""
+        rows = block.weights_and_even
+        inputs, heads, queries, keys = rows.shape
+        by_key_set = self._targets.units.scratch("by key set", (2, inputs, heads, queries, keys))
+        by_key_set[0] = rows
+        torch.mul(rows, block.word_scale[..., None], out=by_key_set[1])
+        cells = layout.cells.expand(2, inputs, heads, -1)
+        on_cells = by_key_set.flatten(3).gather(3, cells).to(layout.values)
+        common = self._targets.units.scratch("common", by_key_set.shape)
         spreads = {}
-        scratch = self._targets.units.scratch(0, weights)
         for place, spread in layout.spreads.items():
-            on_keys, on_words = _measure_spread(weights, share, spread, words, scratch)
-            spreads[f"every_key.{place}"] = on_keys[..., None]
-            spreads[f"words_only.{place}"] = on_words[..., None]
-        return _Measured(
-            every_key=self._on_columns(layout, on_cells, layout.values, queries),
-            words_only=self._on_columns(layout, among_words, layout.word_values, queries),
-            spreads=spreads,
-            has_words=has_words,
-        )
+            torch.minimum(by_key_set, spread.target(), out=common)
+            on_keys = common.flatten(2, 3) @ layout.keys
+            spreads[place] = on_keys.view(2, inputs, heads, queries, 1)
+        return _Measured(self._on_columns(layout, on_cells, queries), spreads)
 
-    def _on_columns(self, layout: Layout, on_cells: Tensor, values: Tensor, queries: int) -> Tensor:
-        """Weight on each column, of all queries together unless sums are by query.
+    def _on_columns(self, layout: Layout, on_cells: Tensor, queries: int) -> Tensor:
+        """What rows have on each column, all queries together unless sums are by query.
 
-        Shape: `on_cells` [input, head, cell], `values` [input, cell, column]
-        -> [input, head, query or 1, column].
+        Shape: `on_cells` [key set, input, head, cell] -> [key set, input, head, query or 1, column].
         """
         if not self._targets.by_query:
-            return (on_cells @ values)[:, :, None]
-        inputs, heads, _ = on_cells.shape
-        measured = on_cells.new_zeros(inputs, heads, queries, values.shape[-1])
-        on_columns = on_cells[..., None] * values[:, None]
-        return measured.index_add_(2, layout.queries[0, 0], on_columns)
+            return (on_cells @ layout.values)[:, :, :, None]
+        on_columns = on_cells[..., None] * layout.values[:, :, None]
+        measured = on_columns.new_zeros(*on_cells.shape[:3], queries, on_columns.shape[-1])
+        return measured.index_add_(3, layout.queries[0], on_columns)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's own sums, once every block has come: by `KEY_SETS` those of `PAIR_SUMS`.
@@ -212,18 +203,3 @@ class PatternScorer:
         for name in PAIR_SUMS:
             resting = sums[f"every_key.{name}"][..., self._resting]
             sums[f"words_only.{name}"][..., self._resting] = resting
-
-
-def _measure_spread(
-    weights: Tensor, share: Tensor, spread: Spread, words: Tensor, scratch: Tensor
-) -> tuple[Tensor, Tensor]:
-    """What an even spread and rows have in common, over every key and over words alone.
-
-    Shape: `weights` and `scratch` [input, head, query, key], `share` [input, head, query], `words`
-    [input, head, key, 1] -> [input, head, query] twice.
-    """
-    target = spread.target()
-    on_keys = torch.minimum(weights, target, out=scratch).sum(-1)
-    torch.mul(weights, share[..., None], out=scratch)
-    torch.minimum(scratch, target, out=scratch)
-    return on_keys, (scratch @ words)[..., 0]

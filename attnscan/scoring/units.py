@@ -18,6 +18,7 @@ from torch import Tensor
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.cross import ALL_PATTERNS
@@ -119,23 +120,80 @@ class UnitBlock:
             keys=len(keys),
         )
 
-    @cached_property
+    @property
+    def heads(self) -> int:
+        """How many heads the block has."""
+        return self.token_block.weights.shape[1]
+
+    @property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
+        return self._rows[:, : self.heads]
+
+    @property
+    def even_carried(self) -> Tensor | None:
+        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
+
+        A row that carries nothing is zero. None of weights.
+        Shape: [input, head, query, key], float32.
+        """
+        if self.token_block.value_norms is None:
+            return None
+        return self.weights_and_even[:, self.heads :]
+
+    @cached_property
+    def weights_and_even(self) -> Tensor:
+        """Weights; of what heads carry, `even_carried` behind them, as if of as many heads more.
+
+        Both are measured at once. Shape: [input, head or twice as many, query, key].
+        """
+        if self.token_block.value_norms is not None:
+            self._rows[:, self.heads :] *= self.has_row[..., None]
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        """What `weights_and_even` is, before rows that carry nothing are made zero."""
         first = self.token_block.rows.start
         rows = slice(self.rows.start - first, self.rows.stop - first)
-        return self.by_units(self.token_block.weights[:, :, rows])
+        weights = self.token_block.weights[:, :, rows]
+        if self.token_block.value_norms is not None:
+            weights = self._with_even(weights, self.token_block.value_norms)
+        return self.by_units(weights)
+
+    def _with_even(self, carried: Tensor, value_norms: Tensor) -> Tensor:
+        """What heads carry and, behind it, what they would carry if they attended evenly.
+
+        Shape: `carried` [input, head, query token, key token], `value_norms` [input, head, key]
+        -> [input, twice the heads, query token, key token].
+        """
+        inputs, heads, queries, keys = carried.shape
+        both = carried.new_empty(inputs, 2 * heads, queries, keys)
+        both[:, :heads] = carried
+        even = torch.mul(self._visible, value_norms[:, :, None], out=both[:, heads:])
+        even /= even.sum(-1, keepdim=True).clip(torch.finfo(even.dtype).tiny)
+        return both
 
     @cached_property
     def marked(self) -> Tensor:
-        """Weight on keys by their marks. Shape: [input, head, query, mark]."""
-        return self.on_marks(self.weights)
+        """What `weights_and_even` have on keys by their marks.
+
+        Shape: [input, head or twice as many, query, mark].
+        """
+        return self.on_marks(self.weights_and_even)
 
     @cached_property
-    def even_marked(self) -> Tensor:
-        """What even attention carries to keys, by their marks. Shape: that of `marked`."""
-        assert self.even_carried is not None
-        return self.on_marks(self.even_carried)
+    def has_words(self) -> Tensor:
+        """Which rows of `weights_and_even` have weight on words. Shape: [..., query], bool."""
+        return self.marked[..., WORDS] >= MIN_ON_WORDS
+
+    @cached_property
+    def word_scale(self) -> Tensor:
+        """By what rows of `weights_and_even` are multiplied so that weights on words sum to 1.
+
+        0 without weight on words. Shape: [..., query].
+        """
+        return self.has_words / self.marked[..., WORDS].clip(MIN_ON_WORDS)
 
     def on_marks(self, weights: Tensor) -> Tensor:
         """What rows have on words and on special tokens, the latter by their place, and on words
@@ -158,13 +216,6 @@ class UnitBlock:
         return repeat_for_heads(marks[:, batch.keys], heads)
 
     @cached_property
-    def words(self) -> Tensor:
-        """1 for keys that are words, else 0. Shape: [input, head, key, 1]."""
-        heads = self.weights.shape[1]
-        words = self.batch.key_word[:, self.batch.keys, None]
-        return self.cached(f"words of {heads} heads", partial(repeat_for_heads, words, heads))
-
-    @cached_property
     def has_row(self) -> Tensor:
         """Which queries have weight on any key. Shape: [input, head, query], bool."""
         if self.token_block.value_norms is None:
@@ -183,27 +234,14 @@ class UnitBlock:
     @property
     def even(self) -> Tensor:
         """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
-        visible = self._visible
+        visible = self._visible.float()
         return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
-
-    @cached_property
-    def even_carried(self) -> Tensor | None:
-        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
-
-        A row that carries nothing is zero. None of weights.
-        Shape: [input, head, query, key], float32.
-        """
-        if self.token_block.value_norms is None:
-            return None
-        even = self._visible * self.token_block.value_norms[:, :, None]
-        even = even / even.sum(-1, keepdim=True).clip(torch.finfo(even.dtype).tiny)
-        return self.by_units(even) * self.has_row[..., None]
 
     @property
     def _visible(self) -> Tensor:
-        """Which tokens may be seen, 0 or 1. Shape: [input, 1, query token, key token]."""
+        """Which tokens may be seen. Shape: [input, 1, query token, key token], bool."""
         block = self.token_block
-        return block.visible[block.inputs, None, self.rows, block.columns].float()
+        return block.visible[block.inputs, None, self.rows, block.columns]
 
 
 def _most_tokens_multiplied(device: torch.device) -> int:
@@ -240,18 +278,18 @@ class Units:
         self.batch = batch
         self.by_query = by_query
         self._cache: dict[tuple[int, ...], _UnderMask] = {}
-        self._scratch: list[Tensor] = []
+        self._scratch: dict[str, Tensor] = {}
 
-    def scratch(self, number: int, values: Tensor) -> Tensor:
-        """Memory of the shape of some values, whatever it holds: new memory falls out of the cache.
+    def scratch(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Memory of a shape, whatever it holds, in float32: new memory falls out of the cache.
 
-        Of one number it is the same each time, as long as the shape is.
+        Of one name it is the same each time, as long as the shape is.
         """
-        while len(self._scratch) <= number:
-            self._scratch.append(values.new_empty(0))
-        if self._scratch[number].shape != values.shape:
-            self._scratch[number] = torch.empty_like(values)
-        return self._scratch[number]
+        memory = self._scratch.get(name)
+        if memory is None or memory.shape != shape:
+            memory = torch.empty(*shape, device=self.batch.word.device)
+            self._scratch[name] = memory
+        return memory
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
         """Split a block of tokens into blocks of units.
