@@ -354,7 +354,8 @@ class _Run:
         parts = _parts(self.sizes, heads_in_layer, on_cpu=operands.on_cpu)
         for inputs, heads, (rows, columns) in parts:
             weights = torch.softmax(operands.logits(inputs, heads, rows, columns), dim=-1)
-            value = operands.value[inputs, heads, :columns]
+            # Each product with values that are apart in memory would copy them
+            value = operands.value[inputs, heads, :columns].contiguous()
             output_of_block = None
             if not self._is_last(layer):
                 output_of_block = output[inputs, heads, :rows]

@@ -20,13 +20,13 @@ from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.habits import CLASSES, SPECIAL_CLASSES
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.units import (
+    ANY,
     MARKS,
     WORDS,
     BatchSums,
     UnitBlock,
     Units,
     accumulation_dtype,
-    repeat_for_heads,
     show_units,
 )
 
@@ -44,9 +44,9 @@ _DISTANCES = {
 """How far a key of the own sentence stands behind the query, at least and at most."""
 _MAX_KEYS = 1024
 """Up to so many keys classes are kept as the indices that are summed by: eight bytes, not one."""
-_FACTORS = ("takes", "eligible", "scale")
-"""By what each query's values are multiplied before they are summed."""
-_WORDS = slice(WORDS, WORDS + 1)
+_FACTORS = ("any", "words")
+"""By what each query's values are multiplied before they are summed: whether it has weight on any
+key, and on words."""
 _SPECIAL = slice(MARKS.index("start"), MARKS.index("end") + 1)
 _KINDS_OF_WORDS = slice(MARKS.index("frequent"), MARKS.index("rare") + 1)
 
@@ -77,11 +77,25 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
     return classes
 
 
+_ROW_COLUMNS = {"on": len(CLASSES), "counted": 1, "kinds": 2, "special": 3}
+"""What is summed of rows, and how many columns each has: what they have, scaled, on classes, on all
+keys that count, and on two kinds of words; and, as it is, on special tokens."""
+_COLUMNS = {
+    **_ROW_COLUMNS,
+    "like_mean": 1,
+    "like_even": 1,
+    "one": 1,
+    **{f"even_{name}": columns for name, columns in _ROW_COLUMNS.items()},
+}
+"""Beside these what rows have in common with the mean row and with an even one; 1; and what is
+summed of rows of even attention."""
+
+
 class _Keys(NamedTuple):
     """Which keys count, and the classes of those that do."""
 
     counts: Tensor
-    """0 or 1. Shape: [input, head, key, 1]."""
+    """0 or 1. Shape: [input, key, 1], float32."""
     classes: Tensor
     """Behind those of `CLASSES`, one of keys that do not count. Shape: [input, 1, query, key]."""
 
@@ -89,13 +103,11 @@ class _Keys(NamedTuple):
 class _Rows(NamedTuple):
     """The rows of some queries by the reading."""
 
-    eligible: Tensor
-    """Which queries are words that have a row. Shape: [input, head, query], bool."""
-    scale: Tensor
-    """The factor for `UnitBlock.weights_and_even`; 0 for queries without a row.
-    Shape: [input, head or twice as many, query]."""
     factors: Tensor
-    """Those of `_FACTORS`. Shape: [input, head, factor, query]."""
+    """Of words that have a row, by `_FACTORS`. Shape: [input, head, factor, query]."""
+    scale: Tensor
+    """The factor for `UnitBlock.weights_and_even`; 0 for queries that are no words.
+    Shape: [input, head or twice as many, query]."""
 
 
 class _Even(NamedTuple):
@@ -104,7 +116,7 @@ class _Even(NamedTuple):
     rows: Tensor
     """Scaled, the most that a key gets in place of rows. Shape: [input, 1, query, key or 1]."""
     columns: Tensor
-    """What they have on the columns of `ClassScorer._columns`. Shape: [input, 1, query, column]."""
+    """What they have on `_ROW_COLUMNS`. Shape: [input, 1, query, column]."""
 
 
 class ClassScorer:
@@ -119,6 +131,7 @@ class ClassScorer:
         """
         self._units = units
         self._special = special
+        self._counted = ANY if special else WORDS  # of `MARKS`, and of `_FACTORS`
         self._sums = BatchSums(units)
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -131,7 +144,8 @@ class ClassScorer:
         words = []
         summed = []
         for part, part_rows in zip(parts, rows, strict=True):
-            words.append(part_rows.eligible.sum(2)[..., None, None])
+            eligible = part_rows.factors[:, :, self._counted]
+            words.append(eligible.sum(-1, dtype=torch.float32)[..., None, None])
             summed.append(part_rows.scale[:, :, None] @ part.weights_and_even)
         heads = parts[0].heads
         mean = reduce(torch.add, summed)[:, :heads] / reduce(torch.add, words).clip(1)
@@ -140,22 +154,14 @@ class ClassScorer:
 
     def _rows(self, block: UnitBlock) -> _Rows:
         """The rows of queries that take part."""
-        heads = block.heads
+        factors = block.row_factors * block.query_word[:, :, None]
         if self._special:
-            eligible = block.takes & (self._counted(block.marked[:, :heads]) >= MIN_ON_WORDS)
-            scale = eligible.float().repeat(1, block.weights_and_even.shape[1] // heads, 1)
+            scale = block.query_word.expand(block.weights_and_even.shape[:3]).float()
         else:
-            eligible = block.takes & block.has_words[:, :heads]
-            of_both = block.word_scale.unflatten(1, (-1, heads))
-            scale = (of_both * eligible[:, None]).flatten(1, 2)
-        factors = torch.stack([block.takes, eligible, scale[:, :heads]], 2)
-        return _Rows(eligible, scale, factors.to(accumulation_dtype(scale.device)))
+            scale = block.word_scale * block.query_word
+        return _Rows(factors, scale)
 
-    def _counted(self, marked: Tensor) -> Tensor:
-        """What rows have on keys that count. Shape: [..., mark] -> [...]."""
-        return marked[..., : _SPECIAL.stop].sum(-1) if self._special else marked[..., WORDS]
-
-    def _keys(self, block: UnitBlock, heads: int) -> _Keys:
+    def _keys(self, block: UnitBlock) -> _Keys:
         """Which keys of a block count, and their classes."""
         batch = block.batch
         counts = batch.word | self._special
@@ -165,7 +171,7 @@ class ClassScorer:
             classes = classes.masked_fill(is_special, len(CLASSES))
         if classes.shape[-1] <= _MAX_KEYS:
             classes = classes.long()
-        return _Keys(repeat_for_heads(counts[:, batch.keys, None], heads), classes[:, None])
+        return _Keys(counts[:, batch.keys, None].float(), classes[:, None])
 
     def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
         """What rows have on each class. Shape: [input, head, query, key] -> [..., class]."""
@@ -179,61 +185,60 @@ class ClassScorer:
         Shape: `mean` [input, head, 1, key], that of the scaled rows of all words.
         """
         heads = block.heads
-        name = f"keys {self._special} of {heads} heads"
-        keys = block.cached(name, partial(self._keys, block, heads))
+        keys = block.cached(f"keys {self._special}", partial(self._keys, block))
         even = block.cached(f"even {self._special}", partial(self._even, block, keys))
-        scaled = self._units.scratch("scaled", block.weights_and_even.shape)
-        torch.mul(block.weights_and_even, rows.scale[..., None], out=scaled)
+        scale = rows.scale[..., None]
+        scaled = self._units.scratch(0, *block.weights_and_even.shape)
+        torch.mul(block.weights_and_even, scale, out=scaled)
         on_classes = self._on_classes(keys, scaled)
-        even_columns = even.columns
+        scaled_marked = block.marked * scale
+        columns = [
+            *self._row_columns(
+                on_classes[:, :heads], scaled_marked[:, :heads], block.marked[:, :heads]
+            ),
+            self._in_common(keys, scaled[:, :heads], mean, even.rows),
+            block.cached("one", lambda: scale.new_ones(())).expand(*block.weights.shape[:3], 1),
+        ]
         if block.token_block.value_norms is not None:
-            even_columns = self._columns(
-                on_classes[:, heads:], block.marked[:, heads:], rows.scale[:, heads:, :, None]
+            columns += self._row_columns(
+                on_classes[:, heads:], scaled_marked[:, heads:], block.marked[:, heads:]
             )
-        scaled = scaled[:, :heads]
-        common = self._units.scratch("in common", scaled.shape)
-        like_mean = _on_keys(torch.minimum(scaled, mean, out=common), keys)
-        like_even = _on_keys(torch.minimum(scaled, even.rows, out=common), keys)
-        marked = block.marked[:, :heads].to(rows.factors.dtype)
-        sums = {
-            "marked": self._sums.weigh(rows.factors, marked),
-            "even": self._sums.weigh(rows.factors, even_columns),
-        }
-        self._sums.add(
-            block,
-            sums,
-            {"on": on_classes[:, :heads], "like_even": like_even, "like_mean": like_mean},
-        )
+        values = torch.cat(columns, -1).to(rows.factors.dtype)
+        sums = {"rows": self._sums.weigh(rows.factors, values)}
+        if block.token_block.value_norms is None:
+            sums["even"] = self._sums.weigh(rows.factors, even.columns)
+        self._sums.add(block, sums)
+
+    def _row_columns(
+        self, on_classes: Tensor, scaled_marked: Tensor, marked: Tensor
+    ) -> list[Tensor]:
+        """What rows have on `_ROW_COLUMNS`. Shape: [input, head, query, class or mark] each."""
+        counted = scaled_marked[..., self._counted : self._counted + 1]
+        return [on_classes, counted, scaled_marked[..., _KINDS_OF_WORDS], marked[..., _SPECIAL]]
+
+    def _in_common(self, keys: _Keys, scaled: Tensor, mean: Tensor, even: Tensor) -> Tensor:
+        """What rows have in common with the mean row, and with an even one, on keys that count.
+
+        Shape: `scaled` [input, head, query, key] -> [input, head, query, 2].
+        """
+        inputs, heads, queries, width = scaled.shape
+        common = self._units.scratch(1, inputs, 2, heads, queries, width)
+        torch.minimum(scaled, mean, out=common[:, 0])
+        torch.minimum(scaled, even, out=common[:, 1])
+        on_keys = common.flatten(1, 3) @ keys.counts
+        return on_keys.view(inputs, 2, heads, queries).movedim(1, -1)
 
     def _even(self, block: UnitBlock, keys: _Keys) -> _Even:
         """Even attention by the same reading."""
         weights = block.even
         marked = block.on_marks(weights)
-        left = self._counted(marked)[..., None]
+        left = marked[..., self._counted, None]
         scale = (left >= MIN_ON_WORDS) / (1 if self._special else left.clip(MIN_ON_WORDS))
         rows = weights * scale
-        columns = self._columns(self._on_classes(keys, rows), marked, scale)
+        columns = self._row_columns(self._on_classes(keys, rows), marked * scale, marked)
         # Keys that are tokens all get the same: one number a row is enough
         most = rows if block.batch.unit is not None else rows.amax(-1, keepdim=True)
-        return _Even(most, columns)
-
-    def _columns(self, on_classes: Tensor, marked: Tensor, scale: Tensor) -> Tensor:
-        """What rows of even attention have on all classes and on two kinds of words, scaled; on
-        special tokens; and 1.
-
-        Shape: `on_classes` [input, head or 1, query, class], `marked` [..., mark], `scale` [..., 1]
-        -> [input, head or 1, query, column].
-        """
-        columns = torch.cat(
-            [
-                on_classes,
-                marked[..., _KINDS_OF_WORDS] * scale,
-                marked[..., _SPECIAL],
-                torch.ones_like(scale),
-            ],
-            -1,
-        )
-        return columns.to(accumulation_dtype(columns.device))
+        return _Even(most, torch.cat(columns, -1).to(accumulation_dtype(most.device)))
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's or block of words', once every block has come.
@@ -243,35 +248,33 @@ class ClassScorer:
         [pair, layer, head, 1].
         """
         sums = self._sums.arrays()
-        marked = _by_factor(sums["marked"])
-        even = _by_factor(sums["even"])
-        n = even["eligible"][..., -1:]
-        on_counted = marked["scale"][..., _WORDS]
-        if self._special:
-            on_special = marked["scale"][..., _SPECIAL].sum(-1, keepdims=True)
-            on_counted = on_counted + on_special
+        by_factor = np.split(sums["rows"], len(_FACTORS), axis=-1)
+        if "even" in sums:
+            even = np.split(sums["even"], len(_FACTORS), axis=-1)
+            by_factor = [np.concatenate(parts, -1) for parts in zip(by_factor, even, strict=True)]
+        by_column = [_by_column(values) for values in by_factor]
+        taking = by_column[ANY]
+        eligible = by_column[self._counted]
+        n = eligible["one"]
         # The mean m of n rows has (n m - a) / (n - 1) of the others; min(a, that) is
         # (n min(a, m) - a) / (n - 1)
         words = n.sum(0, keepdims=True) if self._units.by_query else n
-        like_others = (sums["like_mean"] * words - on_counted) / np.maximum(words - 1, 1)
-        kinds_of_words = marked["scale"][..., _KINDS_OF_WORDS]
-        columns = [sums["on"], kinds_of_words, sums["like_even"], like_others]
-        scaled_even = even["eligible"][..., : len(CLASSES) + kinds_of_words.shape[-1]]
+        like_others = (eligible["like_mean"] * words - eligible["counted"]) / np.maximum(
+            words - 1, 1
+        )
+        columns = [eligible["on"], eligible["kinds"], eligible["like_even"], like_others]
+        no_columns = [np.zeros_like(n), np.zeros_like(n)]
         return {
             "on": np.concatenate(columns, -1),
-            "even": np.concatenate([scaled_even, np.zeros_like(n), np.zeros_like(n)], -1),
+            "even": np.concatenate([eligible["even_on"], eligible["even_kinds"], *no_columns], -1),
             "n": n,
-            "special": marked["takes"][..., _SPECIAL],
-            "even_special": even["takes"][..., -1 - len(SPECIAL_CLASSES) : -1],
-            "all_words": even["takes"][..., -1:],
+            "special": taking["special"],
+            "even_special": taking["even_special"],
+            "all_words": taking["one"],
         }
 
 
-def _on_keys(values: Tensor, keys: _Keys) -> Tensor:
-    """Sum over the keys that count. Shape: [input, head, query, key] -> [input, head, query, 1]."""
-    return values @ keys.counts
-
-
-def _by_factor(sums: FloatArray) -> dict[str, FloatArray]:
-    """Weighed sums by their factor. Shape: [..., factor and column] -> each [..., column]."""
-    return dict(zip(_FACTORS, np.split(sums, len(_FACTORS), axis=-1), strict=True))
+def _by_column(sums: FloatArray) -> dict[str, FloatArray]:
+    """Sums by their names in `_COLUMNS`. Shape: [..., column] -> each [..., some columns]."""
+    ends = np.cumsum(list(_COLUMNS.values()))
+    return dict(zip(_COLUMNS, np.split(sums, ends[:-1], axis=-1), strict=True))

@@ -58,11 +58,9 @@ class Layout(NamedTuple):
     """1 for the keys of a set, else 0. Shape: [key set, input, key, 1], float32."""
     spreads: dict[int, Spread]
     """Of even patterns, by their place."""
-    every_key: Tensor
+    by_query: Tensor
     """Of each pattern which queries are eligible, and its weight under even attention; behind these
-    which queries are words. Shape: [input, 1, query, column]."""
-    words_only: Tensor
-    """The same among words. Shape: [input, 1, query, column]."""
+    which queries are words; and the same among words. Shape: [input, 1, query, columns]."""
 
 
 def lay_out(
@@ -96,6 +94,8 @@ def lay_out(
     key_is_word = words[:, 0].gather(1, cells % keys)[..., None]
     key_sets = torch.stack([torch.ones_like(words[:, 0]), words[:, 0]])
     query_word = batch.query_word[:, batch.queries].to(dtype)
+    every_key = _by_query(matrices, uniform, is_even, query_word)
+    words_only = _by_query(matrices, among_words, is_even, query_word)
     return Layout(
         cells=cells[:, None],
         queries=cells // keys,
@@ -104,8 +104,7 @@ def lay_out(
         spreads={
             place: Spread.of(matrix) for place, matrix in enumerate(matrices) if is_even[place]
         },
-        every_key=_by_query(matrices, uniform, is_even, query_word),
-        words_only=_by_query(matrices, among_words, is_even, query_word),
+        by_query=torch.cat([every_key, words_only], -1),
     )
 
 

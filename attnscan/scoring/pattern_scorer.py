@@ -68,9 +68,7 @@ class PatternScorer:
             even_sums, even_rows = self._by_name(measured, slice(block.heads, None), "even.")
             sums |= even_sums
             rows |= even_rows
-        sums["every_key.by_query"] = self._count_rows(layout, block)
-        has_words = block.has_words[:, : block.heads, None].to(layout.words_only.dtype)
-        sums["words_only.by_query"] = self._sums.weigh(has_words, layout.words_only)
+        sums["by_query"] = self._sums.weigh(block.row_factors, layout.by_query)
         rows["minus_entropy"] = self._minus_entropy(block)[..., None]
         self._sums.add(block, sums, rows)
 
@@ -86,27 +84,14 @@ class PatternScorer:
                 rows[f"{prefix}{key_set}.{place}"] = spread[number, :, heads]
         return sums, rows
 
-    def _count_rows(self, layout: Layout, block: UnitBlock) -> Tensor:
-        """Count eligible queries that have a row. Shape: [input, head, query or 1, column]."""
-        if block.token_block.value_norms is not None:
-            return self._count(layout, block.has_row)
-        # The same for all heads
-        counts = block.cached("every key", lambda: self._count(layout, block.has_row[:, :1]))
-        return counts.expand(-1, block.heads, -1, -1)
-
-    def _count(self, layout: Layout, has_row: Tensor) -> Tensor:
-        """Count eligible queries that have a row. Shape: `has_row` [input, head, query]."""
-        factors = has_row[:, :, None].to(layout.every_key.dtype)
-        return self._sums.weigh(factors, layout.every_key)
-
     def _minus_entropy(self, block: UnitBlock) -> Tensor:
-        """Σ w log w of each row that takes part. Shape: [input, head, query]."""
+        """Σ w log w of each row of a word. Shape: [input, head, query]."""
         weights = block.weights
-        logs = self._targets.units.scratch("logs", weights.shape)
+        logs = self._targets.units.scratch(0, *weights.shape)
         summed = torch.xlogy(weights, weights, out=logs).sum(-1)
         # A number would be made anew on the device each time
         nothing = block.cached("nothing", lambda: summed.new_zeros(()))
-        return torch.where(block.takes, summed, nothing)
+        return torch.where(block.query_word, summed, nothing)
 
     def _layout(self, block: UnitBlock) -> Layout:
         return lay_out(self._targets, block, self._parts, self._excluding_self)
@@ -115,12 +100,12 @@ class PatternScorer:
         """Measure rows on each column, over every key and over words alone."""
         rows = block.weights_and_even
         inputs, heads, queries, keys = rows.shape
-        by_key_set = self._targets.units.scratch("by key set", (2, inputs, heads, queries, keys))
+        by_key_set = self._targets.units.scratch(0, 2, inputs, heads, queries, keys)
         by_key_set[0] = rows
         torch.mul(rows, block.word_scale[..., None], out=by_key_set[1])
         cells = layout.cells.expand(2, inputs, heads, -1)
         on_cells = by_key_set.flatten(3).gather(3, cells).to(layout.values)
-        common = self._targets.units.scratch("common", by_key_set.shape)
+        common = self._targets.units.scratch(1, *by_key_set.shape)
         spreads = {}
         for place, spread in layout.spreads.items():
             torch.minimum(by_key_set, spread.target(), out=common)
@@ -131,7 +116,8 @@ class PatternScorer:
     def _on_columns(self, layout: Layout, on_cells: Tensor, queries: int) -> Tensor:
         """What rows have on each column, all queries together unless sums are by query.
 
-        Shape: `on_cells` [key set, input, head, cell] -> [key set, input, head, query or 1, column].
+        Shape: `on_cells` [key set, input, head, cell]
+        -> [key set, input, head, query or 1, column].
         """
         if not self._targets.by_query:
             return (on_cells @ layout.values)[:, :, :, None]
@@ -167,11 +153,16 @@ class PatternScorer:
         measured = self._sums.arrays()
         measured["entropy"] = 0.0 - measured.pop("minus_entropy")
         patterns = len(self._targets.patterns)
+        # Rows with any weight count over every key, those with some on words among words
+        by_query = measured["by_query"]
+        counts = by_query.reshape(*by_query.shape[:-1], 2, len(KEY_SETS), -1)
+        counts_by_key_set = {
+            key_set: counts[..., number, number, :] for number, key_set in enumerate(KEY_SETS)
+        }
         sums = {column.name: measured[column.name] for column in MEAN_COLUMNS}
-        sums["rows"] = measured["every_key.by_query"][..., -1:]
+        sums["rows"] = counts_by_key_set["every_key"][..., -1:]
         for key_set in KEY_SETS:
             columns = self._with_spreads(measured, key_set)
-            counts = measured[f"{key_set}.by_query"]
             weight, wider, self_mass = np.split(
                 columns, [patterns, patterns + len(self._parts)], axis=-1
             )
@@ -179,11 +170,11 @@ class PatternScorer:
             whole[..., list(self._parts)] = wider
             itself = np.zeros_like(weight)
             itself[..., self._excluding_self] = self_mass
-            chance = counts[..., patterns : 2 * patterns]
+            chance = counts_by_key_set[key_set][..., patterns : 2 * patterns]
             if f"even.{key_set}" in measured:
                 chance = self._with_spreads(measured, f"even.{key_set}")[..., :patterns]
             sums[f"{key_set}.weight"] = weight
-            sums[f"{key_set}.n"] = counts[..., :patterns]
+            sums[f"{key_set}.n"] = counts_by_key_set[key_set][..., :patterns]
             sums[f"{key_set}.chance"] = chance
             sums[f"{key_set}.whole"] = whole
             sums[f"{key_set}.itself"] = itself

@@ -4,6 +4,7 @@ Attention to a word is the sum over its pieces, from it the mean. Sums are made 
 of an input do not depend on the inputs beside it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -31,9 +32,11 @@ MAX_WORD_BLOCKS = 512
 """Blocks of one input's words: with one each, sums of 8,192 words and 264 heads would take 3 GB."""
 
 
-MARKS = ("words", "start", "middle", "end", "frequent", "rare")
-"""Marks of keys: words; special tokens before, between and behind the words; words of two kinds."""
+MARKS = ("any", "words", "start", "middle", "end", "frequent", "rare")
+"""Marks of keys: of all; of words; of special tokens before, between and behind the words; of words
+of two kinds."""
 
+ANY = MARKS.index("any")
 WORDS = MARKS.index("words")
 
 
@@ -128,13 +131,13 @@ class UnitBlock:
     @property
     def weights(self) -> Tensor:
         """Shape: [input, head, query, key]."""
-        return self._rows[:, : self.heads]
+        return self.weights_and_even[:, : self.heads]
 
     @property
     def even_carried(self) -> Tensor | None:
         """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
 
-        A row that carries nothing is zero. None of weights.
+        It is zero beside a row that carries nothing. None of weights.
         Shape: [input, head, query, key], float32.
         """
         if self.token_block.value_norms is None:
@@ -147,13 +150,6 @@ class UnitBlock:
 
         Both are measured at once. Shape: [input, head or twice as many, query, key].
         """
-        if self.token_block.value_norms is not None:
-            self._rows[:, self.heads :] *= self.has_row[..., None]
-        return self._rows
-
-    @cached_property
-    def _rows(self) -> Tensor:
-        """What `weights_and_even` is, before rows that carry nothing are made zero."""
         first = self.token_block.rows.start
         rows = slice(self.rows.start - first, self.rows.stop - first)
         weights = self.token_block.weights[:, :, rows]
@@ -171,7 +167,8 @@ class UnitBlock:
         both = carried.new_empty(inputs, 2 * heads, queries, keys)
         both[:, :heads] = carried
         even = torch.mul(self._visible, value_norms[:, :, None], out=both[:, heads:])
-        even /= even.sum(-1, keepdim=True).clip(torch.finfo(even.dtype).tiny)
+        total = both.sum(-1, keepdim=True)
+        even /= total[:, heads:].masked_fill(total[:, :heads] == 0, torch.inf)
         return both
 
     @cached_property
@@ -183,21 +180,24 @@ class UnitBlock:
         return self.on_marks(self.weights_and_even)
 
     @cached_property
-    def has_words(self) -> Tensor:
-        """Which rows of `weights_and_even` have weight on words. Shape: [..., query], bool."""
-        return self.marked[..., WORDS] >= MIN_ON_WORDS
+    def has_weight(self) -> Tensor:
+        """Which rows of `weights_and_even` have weight on any key, and which have some on words.
+
+        Shape: [input, head or twice as many, query, 2], bool.
+        """
+        return self.marked[..., : WORDS + 1] >= MIN_ON_WORDS
 
     @cached_property
     def word_scale(self) -> Tensor:
         """By what rows of `weights_and_even` are multiplied so that weights on words sum to 1.
 
-        0 without weight on words. Shape: [..., query].
+        0 without weight on words. Shape: [input, head or twice as many, query].
         """
-        return self.has_words / self.marked[..., WORDS].clip(MIN_ON_WORDS)
+        return self.has_weight[..., 1] / self.marked[..., WORDS].clip(MIN_ON_WORDS)
 
     def on_marks(self, weights: Tensor) -> Tensor:
-        """What rows have on words and on special tokens, the latter by their place, and on words
-        that are frequent, or rare.
+        """What rows have on all keys, on words and on special tokens, the latter by their place,
+        and on words that are frequent, or rare.
 
         Shape: `weights` [input, head, query, key] -> [input, head, query, mark], as in `MARKS`.
         """
@@ -212,24 +212,29 @@ class UnitBlock:
         if batch.frequent is not None:
             frequent = batch.frequent
             rare = batch.word & ~frequent & ~batch.punctuation
-        marks = torch.stack([batch.key_word, *batch.delimiters, frequent, rare], -1)
+        every = torch.ones_like(batch.word)
+        marks = torch.stack([every, batch.key_word, *batch.delimiters, frequent, rare], -1)
         return repeat_for_heads(marks[:, batch.keys], heads)
 
     @cached_property
-    def has_row(self) -> Tensor:
-        """Which queries have weight on any key. Shape: [input, head, query], bool."""
-        if self.token_block.value_norms is None:
-            every_row = self.cached("every row", lambda: torch.ones_like(self.batch.word[:1, :1]))
-            return every_row[:, None].expand(self.weights.shape[:3])
-        return self.weights.sum(-1) > 0
+    def row_factors(self) -> Tensor:
+        """1 for heads' rows with weight on any key and, beside it, for those with some on words.
 
-    @cached_property
+        Of other rows 0. Shape: [input, head, 2, query], of `accumulation_dtype`.
+        """
+        has_weight = self.has_weight[:, : self.heads].mT
+        dtype = accumulation_dtype(has_weight.device)
+        return has_weight.to(dtype, memory_format=torch.contiguous_format)
+
+    @property
     def takes(self) -> Tensor:
         """Which queries are words and have weight on any key. Shape: [input, head, query], bool."""
-        query_word = self.batch.query_word[:, None, self.batch.queries]
-        if self.token_block.value_norms is None:
-            return query_word.expand(self.weights.shape[:3])
-        return self.has_row & query_word
+        return self.has_weight[:, : self.heads, :, 0] & self.query_word
+
+    @property
+    def query_word(self) -> Tensor:
+        """Which queries are words. Shape: [input, 1, query], bool."""
+        return self.batch.query_word[:, None, self.batch.queries]
 
     @property
     def even(self) -> Tensor:
@@ -278,18 +283,19 @@ class Units:
         self.batch = batch
         self.by_query = by_query
         self._cache: dict[tuple[int, ...], _UnderMask] = {}
-        self._scratch: dict[str, Tensor] = {}
+        self._scratch: list[Tensor] = []
 
-    def scratch(self, name: str, shape: Sequence[int]) -> Tensor:
+    def scratch(self, number: int, *shape: int) -> Tensor:
         """Memory of a shape, whatever it holds, in float32: new memory falls out of the cache.
 
-        Of one name it is the same each time, as long as the shape is.
+        Of one number it is the same each time.
         """
-        memory = self._scratch.get(name)
-        if memory is None or memory.shape != shape:
-            memory = torch.empty(*shape, device=self.batch.word.device)
-            self._scratch[name] = memory
-        return memory
+        cells = math.prod(shape)
+        while len(self._scratch) <= number:
+            self._scratch.append(torch.empty(0, device=self.batch.word.device))
+        if len(self._scratch[number]) < cells:
+            self._scratch[number] = torch.empty(cells, device=self.batch.word.device)
+        return self._scratch[number][:cells].view(shape)
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
         """Split a block of tokens into blocks of units.
@@ -441,7 +447,7 @@ class BatchSums:
             parts = [values[:, :, 0].to(dtype) for values in sums.values()]
             if rows:  # together: a launch costs a device more than a copy
                 parts.append(torch.cat(list(rows.values()), -1).sum(2, dtype=dtype))
-        values = torch.cat(parts, -1)
+        values = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         if self._totals is None:
             self._columns = {name: part.shape[-1] for name, part in {**sums, **rows}.items()}
             shape = (self._count, *token_block.grid.shape, values.shape[-1])
