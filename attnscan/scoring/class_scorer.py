@@ -196,7 +196,8 @@ class ClassScorer:
             *self._row_columns(
                 on_classes[:, :heads], scaled_marked[:, :heads], block.marked[:, :heads]
             ),
-            self._in_common(keys, scaled[:, :heads], mean, even.rows),
+            self._in_common(keys, scaled[:, :heads], mean),
+            self._in_common(keys, scaled[:, :heads], even.rows),
             block.cached("one", lambda: scale.new_ones(())).expand(*block.weights.shape[:3], 1),
         ]
         if block.token_block.value_norms is not None:
@@ -216,17 +217,15 @@ class ClassScorer:
         counted = scaled_marked[..., self._counted : self._counted + 1]
         return [on_classes, counted, scaled_marked[..., _KINDS_OF_WORDS], marked[..., _SPECIAL]]
 
-    def _in_common(self, keys: _Keys, scaled: Tensor, mean: Tensor, even: Tensor) -> Tensor:
-        """What rows have in common with the mean row, and with an even one, on keys that count.
+    def _in_common(self, keys: _Keys, scaled: Tensor, other: Tensor) -> Tensor:
+        """What rows have in common with another row, on keys that count.
 
-        Shape: `scaled` [input, head, query, key] -> [input, head, query, 2].
+        Shape: `scaled` [input, head, query, key] -> [input, head, query, 1].
         """
-        inputs, heads, queries, width = scaled.shape
-        common = self._units.scratch(1, inputs, 2, heads, queries, width)
-        torch.minimum(scaled, mean, out=common[:, 0])
-        torch.minimum(scaled, even, out=common[:, 1])
-        on_keys = common.flatten(1, 3) @ keys.counts
-        return on_keys.view(inputs, 2, heads, queries).movedim(1, -1)
+        common = self._units.scratch(1, *scaled.shape)
+        torch.minimum(scaled, other, out=common)
+        on_keys = common.flatten(1, 2) @ keys.counts
+        return on_keys.view(*scaled.shape[:3], 1)
 
     def _even(self, block: UnitBlock, keys: _Keys) -> _Even:
         """Even attention by the same reading."""

@@ -50,12 +50,12 @@ class Layout(NamedTuple):
 
     Shape: [input, 1, cell]."""
     queries: Tensor
-    """The query of each cell. Shape: [input, cell]."""
+    """The query of each cell. Shape: [input, 1, cell]."""
     values: Tensor
     """Each cell's value in every column, 0 where filled up; among words, 0 where the key is none.
     Shape: [key set, input, cell, column]."""
-    keys: Tensor
-    """1 for the keys of a set, else 0. Shape: [key set, input, key, 1], float32."""
+    words: Tensor
+    """1 for keys that are words, else 0. Shape: [input, key, 1], float32."""
     spreads: dict[int, Spread]
     """Of even patterns, by their place."""
     by_query: Tensor
@@ -92,15 +92,14 @@ def lay_out(
     values = torch.stack(picked, -1) * is_cell[..., None]
     keys = words.shape[-1]
     key_is_word = words[:, 0].gather(1, cells % keys)[..., None]
-    key_sets = torch.stack([torch.ones_like(words[:, 0]), words[:, 0]])
     query_word = batch.query_word[:, batch.queries].to(dtype)
     every_key = _by_query(matrices, uniform, is_even, query_word)
     words_only = _by_query(matrices, among_words, is_even, query_word)
     return Layout(
         cells=cells[:, None],
-        queries=cells // keys,
+        queries=(cells // keys)[:, None],
         values=torch.stack([values, values * key_is_word]),
-        keys=key_sets[..., None].float(),
+        words=words.mT.float(),
         spreads={
             place: Spread.of(matrix) for place, matrix in enumerate(matrices) if is_even[place]
         },

@@ -15,7 +15,7 @@ from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.layout import Layout, lay_out
+from attnscan.scoring.layout import Layout, Spread, lay_out
 from attnscan.scoring.units import BatchSums, Targets, UnitBlock, show_units
 
 
@@ -24,9 +24,8 @@ class _Measured(NamedTuple):
 
     columns: Tensor
     """Shape: [key set, input, head or twice as many, query or 1, column]."""
-    spreads: dict[int, Tensor]
-    """Of even patterns, by their place.
-    Shape: each [key set, input, head or twice as many, query, 1]."""
+    spreads: dict[int, list[Tensor]]
+    """Of even patterns, by their place. Shape: each [input, head or twice as many, query, 1]."""
 
 
 class PatternScorer:
@@ -81,14 +80,16 @@ class PatternScorer:
         for number, key_set in enumerate(KEY_SETS):
             sums[f"{prefix}{key_set}"] = measured.columns[number, :, heads]
             for place, spread in measured.spreads.items():
-                rows[f"{prefix}{key_set}.{place}"] = spread[number, :, heads]
+                rows[f"{prefix}{key_set}.{place}"] = spread[number][:, heads]
         return sums, rows
 
     def _minus_entropy(self, block: UnitBlock) -> Tensor:
         """Σ w log w of each row of a word. Shape: [input, head, query]."""
         weights = block.weights
+        # Four times as fast as torch.xlogy and torch.special.entr
         logs = self._targets.units.scratch(0, *weights.shape)
-        summed = torch.xlogy(weights, weights, out=logs).sum(-1)
+        torch.clamp(weights, min=torch.finfo(torch.float32).tiny, out=logs).log_()
+        summed = logs.mul_(weights).sum(-1)
         # A number would be made anew on the device each time
         nothing = block.cached("nothing", lambda: summed.new_zeros(()))
         return torch.where(block.query_word, summed, nothing)
@@ -99,19 +100,26 @@ class PatternScorer:
     def _measure(self, layout: Layout, block: UnitBlock) -> _Measured:
         """Measure rows on each column, over every key and over words alone."""
         rows = block.weights_and_even
-        inputs, heads, queries, keys = rows.shape
-        by_key_set = self._targets.units.scratch(0, 2, inputs, heads, queries, keys)
-        by_key_set[0] = rows
-        torch.mul(rows, block.word_scale[..., None], out=by_key_set[1])
-        cells = layout.cells.expand(2, inputs, heads, -1)
-        on_cells = by_key_set.flatten(3).gather(3, cells).to(layout.values)
-        common = self._targets.units.scratch(1, *by_key_set.shape)
-        spreads = {}
-        for place, spread in layout.spreads.items():
-            torch.minimum(by_key_set, spread.target(), out=common)
-            on_keys = common.flatten(2, 3) @ layout.keys
-            spreads[place] = on_keys.view(2, inputs, heads, queries, 1)
-        return _Measured(self._on_columns(layout, on_cells, queries), spreads)
+        heads = rows.shape[1]
+        on_cells = rows.flatten(2).gather(2, layout.cells.expand(-1, heads, -1))
+        scale_of_cells = block.word_scale.gather(2, layout.queries.expand(-1, heads, -1))
+        by_key_set = torch.stack([on_cells, on_cells * scale_of_cells]).to(layout.values)
+        spreads = {
+            place: self._on_spread(layout, block, spread)
+            for place, spread in layout.spreads.items()
+        }
+        return _Measured(self._on_columns(layout, by_key_set, rows.shape[2]), spreads)
+
+    def _on_spread(self, layout: Layout, block: UnitBlock, spread: Spread) -> list[Tensor]:
+        """What rows have in common with an even spread, over every key and over words alone."""
+        rows = block.weights_and_even
+        target = spread.target()
+        common = self._targets.units.scratch(0, *rows.shape)
+        on_keys = torch.minimum(rows, target, out=common).sum(-1, keepdim=True)
+        torch.mul(rows, block.word_scale[..., None], out=common)
+        torch.minimum(common, target, out=common)
+        on_words = common.flatten(1, 2) @ layout.words
+        return [on_keys, on_words.view_as(on_keys)]
 
     def _on_columns(self, layout: Layout, on_cells: Tensor, queries: int) -> Tensor:
         """What rows have on each column, all queries together unless sums are by query.
@@ -123,7 +131,7 @@ class PatternScorer:
             return (on_cells @ layout.values)[:, :, :, None]
         on_columns = on_cells[..., None] * layout.values[:, :, None]
         measured = on_columns.new_zeros(*on_cells.shape[:3], queries, on_columns.shape[-1])
-        return measured.index_add_(3, layout.queries[0], on_columns)
+        return measured.index_add_(3, layout.queries[0, 0], on_columns)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's own sums, once every block has come: by `KEY_SETS` those of `PAIR_SUMS`.
