@@ -100,6 +100,18 @@ def test_scores_of_words_are_those_of_their_merged_weights(
             assert_allclose(ours[name], values, atol=1e-5, err_msg=name)
 
 
+def test_words_of_long_inputs_are_summed_as_those_of_short_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of short ones by products, and of long ones token by token."""
+    weights = [weights_of(text) for text in PIECES]
+    expected = by_pattern(batch_of(*PIECES, unit="word"), weights)
+    monkeypatch.setattr(units, "_most_tokens_multiplied", lambda _: 0)
+    found = by_pattern(batch_of(*PIECES, unit="word"), weights)
+    for name, values in expected.items():
+        assert_allclose(found[name], values, atol=1e-5, err_msg=name)
+
+
 def test_chance_of_words_is_the_score_of_even_attention_between_tokens() -> None:
     batch = batch_of(*PIECES, unit="word")
     sums = by_pattern(batch, [weights_of(text, even=True) for text in PIECES])
