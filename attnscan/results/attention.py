@@ -234,7 +234,7 @@ class Attention:
         weights: NDArray[np.float32] = self.weights[self.place(named)][rows]
         return weights
 
-    @cached_property
+    @property
     def carried(self) -> Attention:
         """Put what heads carry in place of weights.
 

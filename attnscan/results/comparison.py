@@ -106,7 +106,7 @@ class Similarity:
         order = np.argsort(self.divergence[a, b], kind="stable")[:count]
         return list(zip(a[order].tolist(), b[order].tolist(), strict=True))
 
-    @cached_property
+    @property
     def groups(self) -> list[list[int]]:
         """Groups by average linkage, largest first.
 
@@ -122,7 +122,7 @@ class Similarity:
         groups = [np.flatnonzero(group_of_head == group).tolist() for group in set(group_of_head)]
         return sorted(groups, key=lambda group: (-len(group), group))
 
-    @cached_property
+    @property
     def map(self) -> tuple[FloatArray, float]:
         """Places in two dimensions, and the share of all squared distances that they show.
 

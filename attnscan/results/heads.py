@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -395,6 +394,7 @@ class HeadScores:
         return HeadWeights(
             result=self,
             heads=tuple(attention.grid.select(selection.heads or "all")),
+            attention=self.shown_attention,
             average=average,
             queries=queries,
             keys=keys,
@@ -517,18 +517,11 @@ class HeadWeights:
     """What `show` shows: some heads' weights on an input, or their mean with `average`."""
 
     result: HeadScores  # every head's scores on the input, and its attention
+    attention: Attention  # that attention, as far as it was kept, by what the result is of
     heads: tuple[Head, ...]
     average: bool
     queries: tuple[int, ...]  # indices of tokens, in the order of the text
     keys: tuple[int, ...]
-
-    @cached_property
-    def attention(self) -> Attention:
-        """The input's, as far as it was kept, by what the result is of.
-
-        Raises: OptionError if it was not.
-        """
-        return self.result.shown_attention
 
     def number(self, token: int) -> int:
         """A token's number in its own text, from 0.

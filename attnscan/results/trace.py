@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -84,7 +83,7 @@ class Trace:
         """The heads, of all checkpoints alike."""
         return self.last.grid
 
-    @cached_property
+    @property
     def since(self) -> IntArray:
         """The place of the first checkpoint from which a head keeps the label that it ends with.
 
@@ -100,7 +99,8 @@ class Trace:
 
     def heads_since(self, place: int) -> list[Head]:
         """The heads that keep their last label from this checkpoint on, and from no earlier one."""
-        return [head for head in self.grid if self.since[head.place] == place]
+        begins_here = self.since == place
+        return [head for head in self.grid if begins_here[head.place]]
 
     def kind_counts(self) -> pd.DataFrame:
         """How many heads of each kind there are at each checkpoint.
