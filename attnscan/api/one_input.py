@@ -183,30 +183,41 @@ def classify(  # noqa: PLR0913  # a user of the library names them
     weights of one input.
     """
     given = {**options, "attention": attention}
-    if sentence_b_start is not None and weights is None:
-        raise OptionError("sentence_b_start is for weights=", "leave it out: b is the sentence B")
-    if tokens is not None and weights is None:
-        weights = ()  # as models without attention show it
-    saved = None
-    if weights is not None:
-        saved = _SavedInput(weights, tokens, sentence_b_start, name)
+    saved = _saved_input(weights, tokens, sentence_b_start, name)
     _check_one_input(a, pairs, saved)
     path = file_to_write(save_weights)
     if path is not None:
         _check_saving(path, a, given)
-    keep = True if path is not None else keep_attention
+        return _classify_and_save(partial(_classify_input, (a, b), pattern, True), given, path)
     if pairs is not None:
-        return _classify_each(pairs, given, pattern, keep)
-
+        return _classify_each(pairs, given, pattern, keep_attention)
+    classify_kind: ClassifyKind = partial(_classify_input, (a, b), pattern, keep_attention)
     if saved is not None:
-        classify_kind: ClassifyKind = partial(_classify_weights, saved, pattern, keep)
-    else:
-        classify_kind = partial(_classify_input, (a, b), pattern, keep)
-    if path is not None:
-        return _classify_and_save(classify_kind, given, path)
+        classify_kind = partial(_classify_weights, saved, pattern, keep_attention)
     if attention == "all":
         return ResultsByKind(_classify_kinds(classify_kind, given))
     return classify_kind(given)
+
+
+def _saved_input(
+    weights: Weights | None,
+    tokens: Sequence[str] | None,
+    sentence_b_start: int | None,
+    name: str | None,
+) -> _SavedInput | None:
+    """What is read in place of a model's weights, if anything is.
+
+    Raises: OptionError for a place in weights that are not given.
+    """
+    if weights is None:
+        if sentence_b_start is not None:
+            raise OptionError(
+                "sentence_b_start is for weights=", "leave it out: b is the sentence B"
+            )
+        if tokens is None:
+            return None
+        weights = ()  # as models without attention show it
+    return _SavedInput(weights, tokens, sentence_b_start, name)
 
 
 def _check_one_input(a: Text | None, pairs: Pairs, saved: _SavedInput | None) -> None:
