@@ -1,20 +1,23 @@
 """What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py`
 compares the two.
 
-Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time,
-and become Python lists at once. Related words, and words merged from their pieces, are those of
-vocabularies that mark pieces with `##`.
+Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time.
+Loops go over inputs, queries and patterns; numpy adds up over keys, for all heads together.
+Related words, and words merged from their pieces, are those of vocabularies that mark pieces with
+`##`.
 """
 
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from transformers import AutoModel, AutoTokenizer
 
@@ -30,8 +33,8 @@ PATTERNS = (
 NAN = math.nan
 Head = tuple[int, int]
 """Layer and head."""
-Matrix = Sequence[Sequence[float]]
-"""By query, then key."""
+Pieces = list[list[int]]
+"""The tokens of each word."""
 Rows = dict[str, dict[int, dict[int, float]]]
 """Of each pattern, each eligible query's target keys and their values."""
 
@@ -45,7 +48,7 @@ class Input:
     text: list[str]  # case folded
     content: list[bool]  # whether it is a word with a letter or digit
     visible: list[list[bool]]  # by query, then key
-    pieces: list[list[int]]  # of which tokens each is made
+    pieces: Pieces  # of which tokens each is made
 
     @property
     def words(self) -> list[int]:
@@ -115,31 +118,25 @@ class Checkpoint:
         with torch.inference_mode():
             return self.network(**tensors, output_attentions=True, **options)
 
-    def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
-        """By layer, head, query and key, merged if the input is read word by word; `changed`
-        replaces inputs.
+    def weights(self, one: Input, **changed: list[int]) -> np.ndarray:
+        """All heads' rows, merged if the input is read word by word; `changed` replaces inputs.
+
+        Shape: [layer, head, query, key].
         """
-        layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
+        weights = torch.cat(self.run({**one.inputs, **changed}).attentions).double().numpy()
         if all(len(group) == 1 for group in one.pieces):
-            return layers
-        words = []
-        for heads in layers:
-            words.append([merged(matrix, one.pieces) for matrix in heads])
-        return words
+            return weights
+        return merged(weights, one.pieces)
 
 
-def merged(matrix: Matrix, pieces: Sequence[Sequence[int]]) -> list[list[float]]:
-    """A matrix by words: to a word the sum over its pieces, from it their mean."""
-    rows = []
-    for query in pieces:
-        rows_of_pieces = [matrix[i] for i in query]
-        row = list(map(sum, zip(*rows_of_pieces, strict=True)))
-        rows.append([_sum_at(row, key) / len(query) for key in pieces])
-    return rows
+def merged(weights: ArrayLike, pieces: Pieces) -> np.ndarray:
+    """Rows by words: to a word the sum over its pieces, from it their mean.
 
-
-def _sum_at(row: Sequence[float], places: Sequence[int]) -> float:
-    return sum(row[j] for j in places)
+    Shape: [..., token, token] -> [..., word, word].
+    """
+    weights = np.asarray(weights)
+    rows = np.stack([weights[..., group, :].mean(-2) for group in pieces], -2)
+    return np.stack([rows[..., group].sum(-1) for group in pieces], -1)
 
 
 def _hidden_states(
@@ -306,6 +303,9 @@ class Measured:
     whole: float = 0.0
 
 
+NUMBERS = len(fields(Measured))
+
+
 Measures = dict[Head, dict[str, Measured]]
 """Every head's sums on every pattern, of one input."""
 
@@ -320,65 +320,88 @@ def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Me
     return Measured(**total)
 
 
-def on_target(pattern: str, weights: Mapping[int, float], target: Mapping[int, float]) -> float:
-    """The weight of one query on its target."""
+def on_target(pattern: str, weights: np.ndarray, target: Mapping[int, float]) -> np.ndarray:
+    """The weight of one query on its target. Shape: [head, key] -> [head]."""
+    values = np.array(list(target.values()))
+    on_keys = weights[:, list(target)]
     if pattern in ("bag-of-words", "even"):
-        return sum(min(weights[j], value) for j, value in target.items())
-    return sum(weights[j] * value for j, value in target.items())
+        return np.minimum(on_keys, values).sum(-1)
+    return on_keys @ values
 
 
 def by_query(
+    one: Input, matrix: ArrayLike, rows: Rows, special: str = "out"
+) -> dict[str, dict[int, Measured]]:
+    """One head's eligible queries, pattern by pattern. Shape: `matrix` [query, key]."""
+    found: dict[str, dict[int, Measured]] = {}
+    for pattern, queries in every_query(one, np.asarray(matrix)[None], rows, special).items():
+        measured = {i: Measured(*numbers[0].tolist()) for i, numbers in queries.items()}
+        found[pattern] = {i: sums for i, sums in measured.items() if sums.n}
+    return found
+
+
+def every_query(
     one: Input,
-    matrix: Matrix,
+    weights: np.ndarray,
     rows: Rows,
     special: str = "out",
-    lengths: Sequence[float] | None = None,
-) -> dict[str, dict[int, Measured]]:
-    """One head's eligible queries, pattern by pattern; special tokens are keys of `delimiter`
-    alone, or of all.
+    lengths: np.ndarray | None = None,
+) -> dict[str, dict[int, np.ndarray]]:
+    """The numbers of `Measured` of each query by each head, pattern by pattern; special tokens are
+    keys of `delimiter` alone, or of all.
 
-    Rows of `matrix` need not add up to 1. `lengths` are those of the vectors that the head carries,
-    key by key.
+    Rows of weights need not add up to 1. `lengths` are those of the vectors that each head carries,
+    key by key. Shape: [head, query, key] and [head, key] -> [head, number] each.
     """
-    found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
-    sizes = [
-        len(of) * length
-        for of, length in zip(one.pieces, lengths or [1.0] * len(one.pieces), strict=True)
-    ]
+    found: dict[str, dict[int, np.ndarray]] = {pattern: {} for pattern in rows}
+    sizes = np.ones(weights.shape[::2]) if lengths is None else lengths
+    sizes = sizes * [len(group) for group in one.pieces]
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
-        over_all = _shares(matrix[i], sizes, seen)
-        over_words = over_all
-        if special == "out":
-            over_words = _shares(matrix[i], sizes, [j for j in seen if one.sentence[j] >= 0])
-        for pattern, of_query in rows.items():
-            weights, even = over_all if pattern == "delimiter" else over_words
-            target = {j: value for j, value in of_query.get(i, {}).items() if j in weights}
+        words = [j for j in seen if one.sentence[j] >= 0]
+        over_all = _shares(weights[:, i], sizes, seen)
+        over_words = over_all if special == "in" else _shares(weights[:, i], sizes, words)
+        for pattern, targets_of_queries in rows.items():
+            everywhere = pattern == "delimiter" or special == "in"
+            known, shares, even = over_all if everywhere else over_words
+            keys = seen if everywhere else words
+            target_here = targets_of_queries.get(i, {})
+            target = {j: value for j, value in target_here.items() if j in keys}
             if not target:
                 continue
-            weight = on_target(pattern, weights, target)
-            chance = on_target(pattern, even, target)
-            itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
-            whole = on_target(
-                pattern, weights, rows["identical"][i] if pattern == "cross-sentence" else target
+            wider = rows["identical"][i] if pattern == "cross-sentence" else target
+            itself = shares[:, i] * target.get(i, 0.0)
+            if pattern in ("bag-of-words", "even") and i in target:
+                itself = np.minimum(shares[:, i], target[i])
+            found[pattern][i] = np.stack(
+                [
+                    on_target(pattern, shares, target),
+                    known,
+                    on_target(pattern, even, target),
+                    itself,
+                    on_target(pattern, shares, wider),
+                ],
+                -1,
             )
-            found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
     return found
 
 
 def _shares(
-    row: Sequence[float], sizes: Sequence[float], keys: Sequence[int]
-) -> tuple[dict[int, float], dict[int, float]]:
-    """A query's weights on some keys and those of even attention, each of which add up to 1.
+    row: np.ndarray, sizes: np.ndarray, keys: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whether each head has weight left on some keys, a query's weights on them and those of even
+    attention, each of which add up to 1.
 
-    There are none where next to no weight is left.
+    They are 0 where next to no weight is left. Shape: [head], [head, key] twice.
     """
-    left = sum(row[j] for j in keys)
-    if left < 1e-6:
-        return {}, {}
-    size = sum(sizes[j] for j in keys)
+    here = np.zeros(row.shape[-1])
+    here[list(keys)] = 1
+    left = row @ here
+    known = left >= 1e-6
+    counted = known[:, None] * here
+    shares = row * counted / np.where(known, left, 1)[:, None]
     # Even over tokens, then merged
-    return {j: row[j] / left for j in keys}, {j: sizes[j] / size for j in keys}
+    return known, shares, sizes * counted / (sizes @ here)[:, None]
 
 
 @dataclass(frozen=True)
@@ -459,25 +482,6 @@ class Score:
         return low, high
 
 
-def followed(scores: Mapping[str, Score], threshold: float = 0.25) -> str:
-    """The pattern that a head follows, or nothing; `delimiter` does not compete."""
-    above = {
-        pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance
-        for pattern, s in scores.items()
-    }
-    same = scores["identical"]
-    part = above.pop("cross-sentence")
-    if same.mean("itself") > 2 / 3 * same.mean():
-        above["identical"] = -math.inf
-    above.pop("delimiter")
-    is_part = part > above["identical"] or scores["cross-sentence"].share >= 2 / 3
-    above["identical"] = max(above["identical"], part)
-    best = max(above, key=lambda pattern: above[pattern])
-    if above[best] < threshold:
-        return ""
-    return "cross-sentence" if best == "identical" and is_part else best
-
-
 def false_discovery_rates(p: Sequence[float]) -> list[float]:
     """Of each p-value, by Benjamini and Hochberg; NaN stays NaN and does not count."""
     known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
@@ -490,17 +494,15 @@ def false_discovery_rates(p: Sequence[float]) -> list[float]:
     return rates
 
 
-def every_head(
-    one: Input, matrices: Sequence[Sequence[Matrix]], rows: Rows, special: str = "out"
-) -> Measures:
+def every_head(one: Input, weights: np.ndarray, rows: Rows, special: str = "out") -> Measures:
     """Every head's sums over the eligible queries of one input, pattern by pattern."""
-    found = {}
-    for layer, heads in enumerate(matrices):
-        for head, matrix in enumerate(heads):
-            queries = by_query(one, matrix, rows, special)
-            found[layer, head] = {
-                pattern: added(list(sums.values())) for pattern, sums in queries.items()
-            }
+    layers, heads = weights.shape[:2]
+    of_queries = every_query(one, weights.reshape(-1, *weights.shape[2:]), rows, special)
+    found: Measures = {head: {} for head in itertools.product(range(layers), range(heads))}
+    for pattern, queries in of_queries.items():
+        sums = sum(queries.values(), np.zeros((layers * heads, NUMBERS)))
+        for measured, numbers in zip(found.values(), sums.tolist(), strict=True):
+            measured[pattern] = Measured(*numbers)
     return found
 
 
@@ -510,4 +512,5 @@ def entropy(weights: Sequence[float]) -> float:
 
 
 def mean_of(values: Sequence[float]) -> float:
+    """NaN of none."""
     return sum(values) / len(values) if values else NAN

@@ -8,16 +8,21 @@ imported. `by_loops.py` works the same numbers out in plain loops from transform
 and each is compared with what the command wrote; the other `truth_of_*.py` do so for the rest.
 Where attnscan draws at random, its draw is made again, or a draw of one's own is compared within
 its error. `coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more
-than its bound makes the exit status 1.
+than its bound makes the exit status 1. Tables are made by as many processes as there are cores.
 """
 
 import argparse
 import itertools
 import json
 import math
+import multiprocessing
+import os
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 
 import by_loops as loops
@@ -40,7 +45,7 @@ from tally import (
     written,
 )
 from transformers.utils import logging
-from truth_of_labels import labels
+from truth_of_labels import READINGS, labels
 from truth_of_syntax import syntax
 
 HEADS_PAIRS = 12
@@ -55,13 +60,13 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Scores and entropy of one input, among words and over all keys."""
     one = checkpoint.read(PAIR)
     target = loops.targets(one, loops.helps(checkpoint, one))
-    matrices = checkpoint.weights(one)
+    weights = checkpoint.weights(one)
     for special in ("out", "in"):
         rows = command(
             "classify", *PAIR, *options_of(checkpoint), "--no-related", "--special", special
         )
         tally = Tally(f"classify, special {special}")
-        expected = loops.every_head(one, matrices, target, special)
+        expected = loops.every_head(one, weights, target, special)
         tally.same("heads", sorted(map(head_of, rows)), sorted(expected))
         for row in rows:
             layer, head = head_of(row)
@@ -76,7 +81,7 @@ def classify(checkpoint: Checkpoint) -> Iterator[Tally]:
             tally.row(
                 row,
                 what,
-                entropy=loops.mean_of([loops.entropy(matrices[layer][head][i]) for i in one.words]),
+                entropy=loops.mean_of([loops.entropy(weights[layer, head, i]) for i in one.words]),
             )
         yield tally
 
@@ -133,47 +138,47 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def score_pairs(
-    checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str
-) -> dict[str, list[Measures]]:
-    """With special tokens out and in; `predictive` for the pairs of `sample`."""
-    measures: dict[str, list[Measures]] = {"out": [], "in": []}
+    checkpoint: Checkpoint, pairs: Pairs, sample: Pairs, unit: str, special: str
+) -> list[Measures]:
+    """Every head's sums; of `predictive` for the pairs of `sample`."""
+    measures = []
     for pair in pairs:
         one = checkpoint.read(pair, unit)
         target = loops.targets(one, loops.helps(checkpoint, one) if pair in sample else None)
-        matrices = checkpoint.weights(one)
-        for special, of_pairs in measures.items():
-            of_pairs.append(loops.every_head(one, matrices, target, special))
+        measures.append(loops.every_head(one, checkpoint.weights(one), target, special))
     return measures
 
 
 def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The ranking over pairs: by token, by word, and ranked by one half and scored by the other."""
+    """The ranking over pairs: by token, by word, and ranked by one half and scored by the other.
+
+    How much words help is asked for once: most of the time goes there.
+    """
     pairs = shipped(HEADS_PAIRS)
     hashes = {
         pair: hash_of("0", *pair) for pair in pairs
     }  # samples are the first by it; its last bit is the half
     sample = sorted(pairs, key=hashes.__getitem__)[:PREDICTIVE_PAIRS]
-    by_token = score_pairs(checkpoint, pairs, sample=sample, unit="token")
-    by_word = score_pairs(checkpoint, pairs, sample=(), unit="word")
-    token_options = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
-    word_options = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
-    for options, measures in ((token_options, by_token), (word_options, by_word)):
-        for special, of_pairs in measures.items():
-            tally = Tally(f"heads {' '.join(options[2:4])} --special {special}")
-            _compare_ranking(
-                tally,
-                over(pairs, "heads", "--best", *options, "--special", special),
-                of_pairs,
-                of_pairs,
-            )
-            yield tally
-    tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
+    asked = (*options_of(checkpoint), "--predictive-pairs", str(PREDICTIVE_PAIRS))
+    not_asked = ("--model", checkpoint.name, "--predictive", "off")
+    tally = Tally("heads --predictive distance")
+    measures = score_pairs(checkpoint, pairs, sample, "token", "out")
+    _compare_ranking(tally, over(pairs, "heads", "--best", *asked), measures, measures)
+    yield tally
+    for unit, special in itertools.product(("token", "word"), ("out", "in")):
+        measures = score_pairs(checkpoint, pairs, (), unit, special)
+        reading = ("--unit", unit, "--special", special)
+        tally = Tally(f"heads {' '.join(reading)}")
+        rows = over(pairs, "heads", "--best", *not_asked, *reading)
+        _compare_ranking(tally, rows, measures, measures)
+        yield tally
+    tally = Tally("heads --split")
+    measures = score_pairs(checkpoint, pairs, (), "token", "out")
     halves: tuple[list[Measures], list[Measures]] = [], []
-    for pair, of_pair in zip(pairs, by_token["out"], strict=True):
+    for pair, of_pair in zip(pairs, measures, strict=True):
         halves[int(hashes[pair][-1], 16) & 1].append(of_pair)
-    _compare_ranking(
-        tally, over(pairs, "heads", "--best", *token_options, "--split"), halves[1], halves[0]
-    )
+    rows = over(pairs, "heads", "--best", *not_asked, "--split")
+    _compare_ranking(tally, rows, halves[1], halves[0])
     yield tally
 
 
@@ -213,13 +218,35 @@ TABLES = {
     "related": related_words,
     "predictive": predictive,
     "heads": heads,
-    "labels": labels,
+    **{
+        f"labels-{by}-{special}": partial(labels, by=by, special=special)
+        for by, special in READINGS
+    },
     "syntax": syntax,
     "similar": studies.similar,
     "compare": studies.compare,
     "ablate": studies.ablate,
     "explain": studies.explain,
 }
+
+
+@cache
+def load(model: str) -> Checkpoint:
+    """A model by its directory, or the one that attnscan ships."""
+    return Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
+
+
+def prepare() -> None:
+    """Each process has one core."""
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the commands that it runs
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def make(model: str, name: str) -> list[Tally]:
+    """One table of a model, or more."""
+    return list(TABLES[name](load(model)))
 
 
 def main() -> int:
@@ -237,18 +264,23 @@ def main() -> int:
         default=ROOT / "examples" / "pairs.csv",
         help="pairs for coverage",
     )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     options = parser.parse_args()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    start = time.perf_counter()
     print(f"{datetime.now(UTC):%Y-%m-%d}, torch {torch.__version__}", flush=True)
     failed = False
-    for model in options.model:
-        checkpoint = Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
-        print(Path(model).name, flush=True)
-        for name in (name for name in TABLES if name in options.only):
-            for tally in TABLES[name](checkpoint):
+    names = [name for name in TABLES if name in options.only]
+    processes = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, processes, initializer=prepare) as pool:
+        made = {}
+        for task in itertools.product(options.model, names):
+            made[task] = pool.submit(make, *task)
+        for model in options.model:
+            print(Path(model).name, flush=True)
+            for tally in itertools.chain.from_iterable(made[model, n].result() for n in names):
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)
+    print(f"{time.perf_counter() - start:.0f} s, {options.jobs} processes", flush=True)
     if "coverage" in options.only:
         for line in ("", *coverage_of_intervals.lines(options.model, options.population)):
             print(line, flush=True)

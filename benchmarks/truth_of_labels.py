@@ -15,16 +15,13 @@ import numpy as np
 import torch
 from by_loops import (
     NAN,
+    NUMBERS,
     PATTERNS,
     Checkpoint,
     Head,
     Input,
-    Measured,
-    Score,
-    by_query,
     class_of,
-    followed,
-    mean_of,
+    every_query,
     whole_words,
 )
 from by_loops import targets as targets_of
@@ -47,6 +44,8 @@ MIN_SHARE = 0.10
 RESAMPLES = 1_000
 MIN_GROUPS = 5
 MIN_UNITS = 5
+MIN_ON_WORDS = 1e-6
+THRESHOLD = 0.25
 EVERY = 6  # of the shipped pairs each sixth is read: words are gone through in plain loops
 NEXT_3 = ("next", "next-2-3")
 PREVIOUS_3 = ("previous", "previous-2-3")
@@ -81,8 +80,9 @@ READINGS = (("weight", "out"), ("weight", "in"), ("carried", "out"), ("carried",
 """Whether heads are read by weight or by what they carry, and whether special tokens are keys;
 first, the default.
 """
-Matrices = dict[Head, tuple[list[list[float]], list[float]]]
-"""Every head's rows, and how long the vector is that it carries from each key; 1 by weight."""
+PATTERN_NAMES = np.array([*PATTERNS, ""])
+HABIT_NAMES = np.array([*NAMES, ""])
+"""By place; the place -1 has no name."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,21 @@ class Unit:
     share by chance.
     """
 
-    n: np.ndarray | float
+    n: np.ndarray
+    """Words whose rows have weight left for keys that count. Shape: [head]."""
     patterns: np.ndarray
     """Shape: [head, pattern, number of `Measured`]."""
     on: np.ndarray
     """Shape: [head, habit], as `even`."""
     even: np.ndarray
+
+    @property
+    def above_chance(self) -> np.ndarray:
+        """Of every pattern, -inf where it has none. Shape: [head, pattern]."""
+        weight, n, chance, *_ = np.moveaxis(self.patterns, -1, 0)
+        by_chance = chance / n
+        above = (weight / n - by_chance) / (1 - by_chance)
+        return np.where((n > 0) & (by_chance < 1 - 1e-9), above, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -112,36 +121,25 @@ class Does:
     stays: float
 
 
-def labels(checkpoint: Checkpoint) -> Iterator[Tally]:
+def labels(checkpoint: Checkpoint, by: str, special: str) -> Iterator[Tally]:
     """The label of every head on one input, and over some of the pairs that attnscan ships, by
-    every reading; once by their genres.
+    one reading; once by their genres.
     """
     pairs = shipped()[::EVERY]
     genres = shipped_genres()[::EVERY]
-    one = checkpoint.read(PAIR)
-    for by, special in READINGS:
-        options = (
-            "--model",
-            checkpoint.name,
-            "--no-related",
-            "--predictive",
-            "off",
-            "--by",
-            by,
-            "--special",
-            special,
-        )
-        title = f"labels by {by}, special {special}"
-        rows = command("classify", *PAIR, *options)
-        words = list(_measure_words(checkpoint, one, by, special))
-        yield from _compare(f"classify, {title}", rows, words, by_pair=False)
-        measured = _measure_pairs(checkpoint, pairs, by, special)
-        rows = over(pairs, "heads", *options)
-        units, groups = _group(pairs, measured, _lengths(checkpoint, pairs))
-        yield from _compare(f"heads, {title}", rows, units, groups)
-        rows = over(pairs, "heads", *options, genres=genres)
-        units, groups = _group(pairs, measured, _genres(genres))
-        yield from _compare(f"heads by genre, {title}", rows, units, groups)
+    reading = ("--by", by, "--special", special)
+    options = ("--model", checkpoint.name, "--no-related", "--predictive", "off", *reading)
+    title = f"labels by {by}, special {special}"
+    rows = command("classify", *PAIR, *options)
+    words = list(_measure_words(checkpoint, checkpoint.read(PAIR), by, special))
+    yield from _compare(f"classify, {title}", rows, words, by_pair=False)
+    measured = _measure_pairs(checkpoint, pairs, by, special)
+    rows = over(pairs, "heads", *options)
+    units, groups = _group(pairs, measured, _lengths(checkpoint, pairs))
+    yield from _compare(f"heads, {title}", rows, units, groups)
+    rows = over(pairs, "heads", *options, genres=genres)
+    units, groups = _group(pairs, measured, _genres(genres))
+    yield from _compare(f"heads by genre, {title}", rows, units, groups)
 
 
 def label_heads(checkpoint: Checkpoint, pairs: Pairs) -> dict[Head, Does]:
@@ -212,26 +210,30 @@ def taken(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[torch.Tensor, 
     return found
 
 
-def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> Matrices:
-    """Weights, each times how long the key's projected value is, as shares of the row.
+def _read_heads(checkpoint: Checkpoint, one: Input, by: str) -> tuple[np.ndarray, np.ndarray]:
+    """Weights, each times how long the key's projected value is, as shares of the row; and these
+    lengths. By weight, all lengths are 1.
 
-    By weight, all lengths are 1.
+    Shape: [head, query, key] and [head, key], heads of all layers.
     """
-    matrices = {}
-    for head, (weights, vectors) in taken(checkpoint, one).items():
-        lengths = vectors.norm(dim=-1) if by == "carried" else torch.ones(len(vectors))
-        rows = weights * lengths
-        matrices[head] = (rows / rows.sum(-1, keepdim=True)).tolist(), lengths.tolist()
-    return matrices
+    weights, vectors = map(torch.stack, zip(*taken(checkpoint, one).values(), strict=True))
+    lengths = vectors.norm(dim=-1)
+    if by == "weight":
+        lengths = torch.ones_like(lengths)
+    rows = weights * lengths[:, None]
+    return (rows / rows.sum(-1, keepdim=True)).double().numpy(), lengths.double().numpy()
 
 
 def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) -> Iterator[Unit]:
-    """One unit for each word: its row over words alone, or over all keys, adding up to 1."""
+    """One unit for each word: its row over words alone, or over all keys, adding up to 1.
+
+    A head that leaves next to nothing for these keys has no row there.
+    """
     words = one.words
     ids = one.inputs["input_ids"]
     names = NAMES
     target = targets_of(one)
-    matrices = _read_heads(checkpoint, one, by)
+    of_all_keys, lengths = _read_heads(checkpoint, one, by)
     frequent = frequent_ids(checkpoint)
     keys = words if special == "out" else list(range(len(one.sentence)))
     kinds = {
@@ -239,14 +241,16 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
         for j in words
         if ids[j] in frequent or one.content[j]
     }
-    patterns = [
-        by_query(one, matrix, target, special, lengths) for matrix, lengths in matrices.values()
-    ]
-    weights = np.array([matrix for matrix, _ in matrices.values()])[:, words][:, :, keys]
-    rows = weights / weights.sum(-1, keepdims=True)  # Shape: [head, word, key]
-    rows_of_others = (rows.sum(1, keepdims=True) - rows) / max(1, len(words) - 1)
-    lengths = np.array([lengths for _, lengths in matrices.values()])[:, keys]
-    chance = lengths / lengths.sum(-1, keepdims=True)  # Shape: [head, key]
+    patterns = every_query(one, of_all_keys, target, special, lengths)
+    without = np.zeros((len(lengths), NUMBERS))  # a word that is no query of a pattern
+    weights = of_all_keys[:, words][:, :, keys]
+    left = weights.sum(-1)
+    known = left >= MIN_ON_WORDS
+    rows = weights * (known / left)[..., None]  # Shape: [head, word, key]
+    others = (known.sum(1) - 1).clip(1)[:, None, None]
+    rows_of_others = (rows.sum(1, keepdims=True) - rows) / others
+    # Shape: [head, key]
+    chance = lengths[:, keys] / lengths[:, keys].sum(-1, keepdims=True)
     for place, i in enumerate(words):
         belongs = np.zeros((len(keys), len(names)), bool)
         for key, j in enumerate(keys):
@@ -256,11 +260,9 @@ def _measure_words(checkpoint: Checkpoint, one: Input, by: str, special: str) ->
         on = row @ belongs
         on[:, names.index("even")] = np.minimum(row, 1 / len(keys)).sum(-1)
         on[:, names.index("same-keys")] = np.minimum(row, rows_of_others[:, place]).sum(-1)
-        measured = []
-        for queries in patterns:
-            found = [queries[pattern].get(i, Measured()) for pattern in PATTERNS]
-            measured.append([(m.weight, m.n, m.chance, m.itself, m.whole) for m in found])
-        yield Unit(1, np.array(measured), on, chance @ belongs)
+        measured = [patterns[pattern].get(i, without) for pattern in PATTERNS]
+        has_row = known[:, place].astype(float)
+        yield Unit(has_row, np.stack(measured, 1), on, has_row[:, None] * (chance @ belongs))
 
 
 def stack(units: Iterable[Unit]) -> Unit:
@@ -273,7 +275,10 @@ def stack(units: Iterable[Unit]) -> Unit:
 
 
 def add_up(units: Unit, times: np.ndarray) -> Unit:
-    """The sum of units that `stack` has put in one, each so many times."""
+    """The sum of units that `stack` has put in one, each so many times.
+
+    Of several resamples [resample, unit], arrays have a place for each of them first.
+    """
     sums = {}
     for field in fields(Unit):
         sums[field.name] = np.tensordot(times, getattr(units, field.name), 1)
@@ -281,15 +286,13 @@ def add_up(units: Unit, times: np.ndarray) -> Unit:
 
 
 class Means:
-    """M and E of every head, and A, habit by habit. Shape: [head, habit] and [habit]."""
+    """M and E of every head, and A, habit by habit. Shape: [head, habit] and [1, habit]."""
 
     def __init__(self, unit: Unit) -> None:
-        self.names = NAMES
-        self.share = unit.on / unit.n
-        self.chance = unit.even / unit.n
-        self.average = self.share.mean(0)
-        self.even = self.names.index("even")
-        self.same = self.names.index("same-keys")
+        n = unit.n[..., None]
+        self.share = unit.on / n
+        self.chance = unit.even / n
+        self.average = self.share.mean(-2, keepdims=True)
 
     @property
     def above(self) -> np.ndarray:
@@ -298,7 +301,9 @@ class Means:
         Shape: [head, habit].
         """
         reference = np.maximum(self.average, self.chance)
-        reference[:, self.same] = np.maximum(reference[:, self.same], self.share[:, self.even])
+        even = NAMES.index("even")
+        same = NAMES.index("same-keys")
+        reference[..., same] = np.maximum(reference[..., same], self.share[..., even])
         with np.errstate(divide="ignore"):
             odds = self.share / (1 - self.share)
             odds_of_reference = reference / (1 - reference)
@@ -312,7 +317,7 @@ class Means:
         rest = (1 - self.share).clip(0)
         rest_of_average = (1 - self.average).clip(0)
         distance = rel_entr(self.share, self.average) + rel_entr(rest, rest_of_average)
-        return np.where(qualified.any(1), np.where(qualified, distance, -1).argmax(1), -1)
+        return np.where(qualified.any(-1), np.where(qualified, distance, -1).argmax(-1), -1)
 
 
 def _drawings(count: int, groups: Sequence[str] | None) -> np.ndarray:
@@ -343,62 +348,75 @@ def _decide(
     whole = add_up(stacked, np.ones(len(units)))
     means = Means(whole)
     heads = np.arange(len(whole.on))
-    habits = means.best(means.above)
-    first = [_name(whole, head, habits[head]) for head in heads]
-    rare = np.zeros(whole.patterns.shape[:2], bool)
+    first_habits = means.best(means.above)
+    first, _, rests_on_habit = _name(whole, first_habits)
+    resamples = add_up(stacked, _drawings(len(units), groups))
     if by_pair:  # a pattern that fewer than five pairs have does not compete in resamples
         rare = (stacked.patterns[..., 1] > 0).sum(0) < MIN_UNITS
-    holds = np.zeros(len(heads))
-    same = np.zeros(len(heads))
-    for times in _drawings(len(units), groups):
-        resample = add_up(stacked, times)
-        resample.patterns[rare] = 0
-        again = Means(resample)
-        best = again.best(again.above)
-        holds += again.above[heads, habits]
-        same += [_name(resample, head, best[head])[0] == first[head][0] for head in heads]
-    habits = np.where(holds >= 0.95 * RESAMPLES, habits, -1)
+        resamples.patterns[:, rare] = 0
+    again = Means(resamples)
+    names, *_ = _name(resamples, again.best(again.above))
+    stays = (names == first).mean(0)
+    holds = again.above[:, heads, first_habits].mean(0)
+    labels, among, _ = _name(whole, np.where(holds >= 0.95, first_habits, -1))
     does = []
-    scores = [_scores(whole, head) for head in heads]
     for head in heads:
-        label, among, _ = _name(whole, head, habits[head])
-        share = average = NAN
-        if among in PATTERNS:  # a habit that has the name of a pattern has its score
-            share = scores[head][among].mean()
-            average = mean_of([of_head[among].mean() for of_head in scores])
-        elif among:
-            habit = means.names.index(among)
-            share = float(means.share[head][habit])
-            average = float(means.average[habit])
-        rest_on = [
-            unit
-            for unit in units
-            if label not in PATTERNS or unit.patterns[head, PATTERNS.index(label), 1]
-        ]
-        if first[head][2]:  # a habit's label rests on every unit, whatever its name
-            rest_on = units
-        stays = same[head] / RESAMPLES if label and len(rest_on) >= 5 else NAN
-        does.append(Does(label, among, share, average, stays))
+        label = str(labels[head])
+        rest_on = len(units)
+        if label in PATTERNS and not rests_on_habit[head]:  # a habit's rests on every unit
+            rest_on = np.count_nonzero(stacked.patterns[:, head, PATTERNS.index(label), 1])
+        does.append(
+            Does(
+                label=label,
+                among_words=str(among[head]),
+                **_shares(whole, means, head, str(among[head])),
+                stays=float(stays[head]) if label and rest_on >= MIN_UNITS else NAN,
+            )
+        )
     return does
 
 
-def _scores(unit: Unit, head: int) -> dict[str, Score]:
-    return {
-        p: Score([Measured(*sums)])
-        for p, sums in zip(PATTERNS, unit.patterns[head].tolist(), strict=True)
-    }
+def _shares(unit: Unit, means: Means, head: int, among: str) -> dict[str, float]:
+    """A head's share of what it does among words, and the average head's.
+
+    A habit that has the name of a pattern has its score.
+    """
+    if not among:
+        return {"share": NAN, "average": NAN}
+    shares = means.share[:, NAMES.index(among)] if among in NAMES else np.empty(0)
+    if among in PATTERNS:
+        weight, n, *_ = np.moveaxis(unit.patterns[:, PATTERNS.index(among)], -1, 0)
+        shares = weight / n
+    return {"share": float(shares[head]), "average": float(shares.mean())}
 
 
-def _name(unit: Unit, head: int, habit: int) -> tuple[str, str, bool]:
-    """The label, what the head does among words, and whether the label is a habit; the habit -1 is
+def _follow(unit: Unit) -> np.ndarray:
+    """The place of the pattern that each head follows, or -1. `delimiter` does not compete."""
+    part = PATTERNS.index("cross-sentence")
+    same = PATTERNS.index("identical")
+    above = unit.above_chance
+    weight, _, _, itself, _ = np.moveaxis(unit.patterns[..., same, :], -1, 0)
+    above[..., same] = np.where(itself > 2 / 3 * weight, -np.inf, above[..., same])
+    weight, _, _, _, whole = np.moveaxis(unit.patterns[..., part, :], -1, 0)
+    is_part = (above[..., part] > above[..., same]) | ((whole > 0) & (weight >= 2 / 3 * whole))
+    above[..., same] = above[..., [same, part]].max(-1)
+    above[..., [part, PATTERNS.index("delimiter")]] = -np.inf
+    best = above.argmax(-1)
+    best = np.where((best == same) & is_part, part, best)
+    return np.where(above.max(-1) >= THRESHOLD, best, -1)
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # resamples in which a pattern has no queries
+def _name(unit: Unit, habits: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The labels, what the heads do among words, and whether the label is a habit; the habit -1 is
     none.
     """
-    scores = _scores(unit, head)
-    pattern = followed(scores)
-    among = pattern or (NAMES[habit] if habit >= 0 else "")
-    if scores["delimiter"].n and scores["delimiter"].mean() > 0.5:
-        return "delimiter", among, False
-    return among, among, not pattern and habit >= 0
+    patterns = _follow(unit)
+    among = np.where(patterns >= 0, PATTERN_NAMES[patterns], HABIT_NAMES[habits])
+    weight, n, *_ = np.moveaxis(unit.patterns[..., PATTERNS.index("delimiter"), :], -1, 0)
+    rests = weight / n > 0.5
+    is_habit = (patterns < 0) & (habits >= 0) & ~rests
+    return np.where(rests, "delimiter", among), among, is_habit
 
 
 def _compare(

@@ -82,7 +82,7 @@ def _measure_divergences(
     found: dict[tuple[Head, Head], list[loops.Measured]] = {}
     for pair in pairs:
         one = checkpoint.read(pair)
-        rows = np.array(checkpoint.weights(one))[:, :, one.words][..., one.words]
+        rows = checkpoint.weights(one)[:, :, one.words][..., one.words]
         without_words = rows.sum(-1, keepdims=True) < MIN_ON_WORDS
         rows = np.concatenate([rows * ~without_words, without_words], -1)
         for a, b in itertools.combinations(np.ndindex(rows.shape[:2]), 2):
@@ -248,9 +248,11 @@ def _run_without(checkpoint: Checkpoint, one: Input, heads: Sequence[Head]) -> l
 
 Vectors = tuple[np.ndarray, np.ndarray]
 """A head's queries and keys. Shape: each [token, neuron]."""
-Weights = list[list[list[list[float]]]]
-"""By layer, head, query and key."""
-Change = Callable[[Checkpoint, Input], list[Weights]]
+Change = Callable[[Checkpoint, Input], list[np.ndarray]]
+"""The weights of a changed input, several where the change is drawn.
+
+Shape: each [layer, head, query, key].
+"""
 
 
 def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
@@ -265,7 +267,7 @@ def _shuffle(one: Input, number: int, seed: int = 0) -> list[int]:
     return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
 
 
-def shuffle_positions(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+def shuffle_positions(checkpoint: Checkpoint, one: Input) -> list[np.ndarray]:
     """The weights with words at other positions, once for each drawing.
 
     An MPNet looks the distances of words up by their places: there words are given in another
@@ -279,19 +281,18 @@ def shuffle_positions(checkpoint: Checkpoint, one: Input) -> list[Weights]:
         ids = list(one.inputs["input_ids"])
         for i, place in enumerate(order):
             ids[place] = one.inputs["input_ids"][i]
-        weights = np.array(checkpoint.weights(one, input_ids=ids))
-        found.append(weights[:, :, order][..., order].tolist())
+        found.append(checkpoint.weights(one, input_ids=ids)[:, :, order][..., order])
     return found
 
 
-def zero_segments(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+def zero_segments(checkpoint: Checkpoint, one: Input) -> list[np.ndarray]:
     """The weights with all segment ids 0; none where the model has no segments."""
     if "token_type_ids" not in one.inputs:
         return []
     return [checkpoint.weights(one, token_type_ids=[0] * len(one.text))]
 
 
-def swap_segments(checkpoint: Checkpoint, one: Input) -> list[Weights]:
+def swap_segments(checkpoint: Checkpoint, one: Input) -> list[np.ndarray]:
     """The weights with segment ids exchanged; none where the model has no segments."""
     if "token_type_ids" not in one.inputs:
         return []
@@ -304,7 +305,7 @@ CHANGES: dict[str, Change] = {
     "segments_zeroed": zero_segments,
     "segments_swapped": swap_segments,
 }
-"""The weights of a changed input, by column; several where the change is drawn."""
+"""By column."""
 
 
 def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -364,7 +365,7 @@ def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
 
 
 def _measure_changed(
-    one: Input, rows: loops.Rows, plain: Measures, changed: Sequence[Weights]
+    one: Input, rows: loops.Rows, plain: Measures, changed: Sequence[np.ndarray]
 ) -> Measures:
     """Other weights, by the queries that count unchanged; of a change that is drawn, by their mean
     over draws.

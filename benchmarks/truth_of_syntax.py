@@ -1,20 +1,23 @@
 """`attnscan syntax` a second time, without attnscan: reader, alignment, items, rules, errors and
-trees in plain loops.
+trees in plain loops, of all heads together.
 
 It reads the first 60 sentences of $TREEBANK, else of the one beside the project. `truth.py` runs
 it.
 """
 
 import itertools
-import math
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-from by_loops import Checkpoint, merged
+import numpy as np
+import torch
+from by_loops import NAN, Checkpoint, Pieces, merged
 from tally import ROOT, Tally, command, hash_of, head_of
 
 TREEBANK = Path(
@@ -46,6 +49,9 @@ SAME_WORD = "same word"
 SAME_PLACE = "same place"
 RULES = [*itertools.product((*range(1, 11), *TAGS, SAME_WORD), (-1, 1)), (SAME_PLACE, 0)]
 Key = tuple[str, str]
+"""A row: relation and direction."""
+Numbers = dict[str, np.ndarray]
+"""By name. Shape: each [head]."""
 
 
 class Tree:
@@ -77,12 +83,12 @@ class Tree:
                 at += len(part)
             i = last
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """Of each word its characters."""
         return [self.text[first:last] for first, last in self.spans]
 
-    @property
+    @cached_property
     def half(self) -> int:
         """As attnscan draws it: by the last bit of a hash of the text."""
         return int(hash_of("0", self.text)[-1], 16) & 1
@@ -97,6 +103,22 @@ class Tree:
                 of[row, head].append(word)
         for (row, head), words in of.items():
             yield (row, "head->dep"), head, words
+
+
+@dataclass(frozen=True)
+class Item:
+    """A word, with the words that a row's relation leads to from it.
+
+    Arrays have the shape [head].
+    """
+
+    document: str
+    sentence: int
+    accuracy: np.ndarray
+    rule_accuracy: float
+    weight: np.ndarray
+    weight_among_words: np.ndarray
+    chance: float
 
 
 def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
@@ -119,42 +141,47 @@ def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
         rows = command(
             "syntax", "--treebank", str(path), "--model", checkpoint.name, "--special", "in"
         )
-    known = [(tree, *_by_words(checkpoint, tree)) for tree in read]
-    rules = _rules(read)
+    attention = []
+    even = []
+    for tree in read:
+        encoding = checkpoint.tokenizer(tree.text, return_offsets_mapping=True)
+        pieces = _align(encoding, tree)
+        count = len(encoding["input_ids"])
+        even.append(merged(np.full((count, count), 1 / count), pieces))
+        weights = torch.cat(checkpoint.run(dict(encoding)).attentions).double().numpy()  # type: ignore[attr-defined]
+        attention.append(merged(weights.reshape(-1, count, count), pieces))
+    expected = {row: _numbers(items) for row, items in _items(read, even, attention).items()}
+    uuas = _uuas(read, attention)
     tally = Tally("syntax: every row of every head")
-    for layer, head in sorted({head_of(row) for row in rows}):
-        expected = _of_head(
-            [(tree, even, attention[layer][head]) for tree, even, attention in known], rules
-        )
-        for row in (row for row in rows if head_of(row) == (layer, head)):
-            key = row["relation"], row["direction"]
-            for name, value in expected[key].items():
-                tally.compare(f"{layer}-{head} {' '.join(key)} {name}", row[name], value)
-            tally.compare(f"{layer}-{head} uuas", row["uuas"], expected["uuas", ""]["uuas"])
+    heads = checkpoint.shape[1]
+    for row in rows:
+        layer, head = head_of(row)
+        key = row["relation"], row["direction"]
+        for name, values in expected[key].items():
+            value = values[layer * heads + head]
+            tally.compare(f"{layer}-{head} {' '.join(key)} {name}", row[name], value)
+        tally.compare(f"{layer}-{head} uuas", row["uuas"], uuas[layer * heads + head])
     yield tally
 
 
-def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-def]
-    """Even attention and, by layer and head, attention between words; [word, word], and what
-    special tokens get.
-    """
-    encoding = checkpoint.tokenizer(tree.text, return_offsets_mapping=True)
-    owner = []
-    for (first, last), special in zip(
-        encoding.pop("offset_mapping"), encoding.sequence_ids(0), strict=True
-    ):
+def _uuas(trees: Sequence[Tree], attention: Sequence[np.ndarray]) -> np.ndarray:
+    """The share of each head's links that are right. Shape: each [head, word, word] -> [head]."""
+    found = []
+    for tree, of_heads in zip(trees, attention, strict=True):
+        found.append([linked(tree.upos, tree.head, a) for a in of_heads])
+    right, links = np.sum(found, 0).T
+    return right / links
+
+
+def _align(encoding: Any, tree: Tree) -> Pieces:
+    """The tokens of each word: those that share most of their characters with it."""
+    pieces: Pieces = [[] for _ in tree.spans]
+    spans = encoding.pop("offset_mapping")
+    for token, (first, last) in enumerate(spans):
         shared = [min(last, b) - max(first, a) for a, b in tree.spans]
-        owner.append(-1 if special is None or max(shared) <= 0 else shared.index(max(shared)))
-    pieces: list[list[int]] = [[] for _ in tree.spans]
-    for i, word in enumerate(owner):
-        if word >= 0:
-            pieces[word].append(i)
-    layers = [layer[0].tolist() for layer in checkpoint.run(dict(encoding)).attentions]  # type: ignore[attr-defined]
-    even = [[1 / len(owner)] * len(owner)] * len(owner)
-    words = []
-    for layer in layers:
-        words.append([merged(matrix, pieces) for matrix in layer])
-    return merged(even, pieces), words
+        if encoding.sequence_ids(0)[token] is not None and max(shared) > 0:
+            pieces[shared.index(max(shared))].append(token)
+    return pieces
 
 
 def pointed(
@@ -171,7 +198,7 @@ def pointed(
     return next((number for number in numbers if known[number] == wanted), None)
 
 
-def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
+def _rules(read: Sequence[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
     """The best rule of each row for each half, by the other one."""
     counts: dict[tuple[int, Key], list[int]] = defaultdict(lambda: [0] * len(RULES))
     for tree in read:
@@ -188,64 +215,77 @@ def _rules(read: list[Tree]) -> dict[tuple[int, Key], tuple[int | str, int]]:
     return best
 
 
-def _of_head(known, rules):  # type: ignore[no-untyped-def]
-    """What one head's rows are, by name."""
-    items = []
-    for number, (tree, even, a) in enumerate(known):
-        for row, q, targets in tree.items():
-            seen = max((k for k in range(len(a)) if k != q), key=lambda k, weights=a[q]: weights[k])
-            weight = sum(a[q][k] for k in targets)
-            left = sum(a[q])
-            item = {
-                "row": row,
-                "document": tree.document,
-                "sentence": number,
-                "accuracy": float(seen in targets),
-            }
-            item |= {
-                "rule_accuracy": float(
-                    pointed(tree.words, tree.upos, q, *rules[tree.half, row]) in targets
-                ),
-                "weight": weight,
-            }
-            item |= {"weight_among_words": weight / left if left >= LEAST_LEFT else math.nan}
-            items.append(item | {"chance": sum(even[q][k] for k in targets)})
-    found = {
-        row: _numbers(frame.drop(columns="row"))
-        for row, frame in pd.DataFrame(items).groupby("row")
+def _items(
+    trees: Sequence[Tree], even: Sequence[np.ndarray], attention: Sequence[np.ndarray]
+) -> dict[Key, list[Item]]:
+    """The items of each row. Shape of attention: each [head, word, word]."""
+    rules = _rules(trees)
+    items: dict[Key, list[Item]] = defaultdict(list)
+    for number, (tree, by_chance, a) in enumerate(zip(trees, even, attention, strict=True)):
+        left = a.sum(-1)
+        others = a.copy()
+        others[:, range(a.shape[-1]), range(a.shape[-1])] = -1
+        seen = others.argmax(-1)  # Shape: [head, query]
+        for row, query, targets in tree.items():
+            place = pointed(tree.words, tree.upos, query, *rules[tree.half, row])
+            weight = a[:, query, targets].sum(-1)
+            enough = left[:, query] >= LEAST_LEFT
+            items[row].append(
+                Item(
+                    document=tree.document,
+                    sentence=number,
+                    accuracy=np.isin(seen[:, query], targets).astype(float),
+                    rule_accuracy=float(place in targets),
+                    weight=weight,
+                    weight_among_words=np.where(enough, weight / left[:, query], NAN),
+                    chance=by_chance[query, targets].sum(),
+                )
+            )
+    return items
+
+
+def _numbers(items: Sequence[Item]) -> Numbers:
+    """What a row says of every head: means over its items, NaN where they are of few sentences."""
+    accuracy = np.array([item.accuracy for item in items])  # Shape: [item, head]
+    rule_accuracy = np.array([item.rule_accuracy for item in items])
+    gain = accuracy - rule_accuracy[:, None]
+    off = gain - gain.mean(0)
+    documents = [item.document for item in items]
+    count = len(set(documents))
+    spread = np.full(accuracy.shape[1], NAN)
+    if count > 1:
+        sums = [off[[d == document for d in documents]].sum(0) for document in set(documents)]
+        spread = np.sqrt(count / (count - 1) * np.square(sums).sum(0))
+    numbers = {
+        "accuracy": accuracy.mean(0),
+        "rule_accuracy": rule_accuracy.mean(),
+        "weight": np.mean([item.weight for item in items], 0),
+        "weight_among_words": np.nanmean([item.weight_among_words for item in items], 0),
+        "chance": np.mean([item.chance for item in items]),
+        "gain": gain.mean(0),
+        "se": spread / len(items),
     }
-    right, links = map(
-        sum, zip(*(linked(tree.upos, tree.head, a) for tree, _, a in known), strict=True)
-    )
-    return found | {("uuas", ""): {"uuas": right / links}}
+    sentences = len({item.sentence for item in items})
+    if sentences < FEWEST:
+        numbers = dict.fromkeys(numbers, NAN)
+    numbers |= {"n": len(items), "sentences": sentences}
+    return {name: np.broadcast_to(value, spread.shape) for name, value in numbers.items()}
 
 
-def _numbers(items: pd.DataFrame) -> dict[str, float]:
-    """The means over a row's items; NaN where they are of few sentences."""
-    numbers = items.drop(columns=["document", "sentence"]).mean().to_dict()
-    numbers["gain"] = numbers["accuracy"] - numbers["rule_accuracy"]
-    off = items["accuracy"] - items["rule_accuracy"] - numbers["gain"]
-    by_document = off.groupby(items["document"]).sum()
-    count = items["document"].nunique()
-    spread = math.sqrt(count / (count - 1) * (by_document**2).sum()) if count > 1 else math.nan
-    numbers["se"] = spread / len(items)
-    if items["sentence"].nunique() < FEWEST:
-        numbers = dict.fromkeys(numbers, math.nan)
-    return {"n": len(items), "sentences": items["sentence"].nunique(), **numbers}
+def linked(upos: Sequence[str], head: Sequence[int | None], a: np.ndarray) -> tuple[int, int]:
+    """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out.
 
-
-def linked(
-    upos: Sequence[str], head: Sequence[int | None], a: Sequence[Sequence[float]]
-) -> tuple[int, int]:
-    """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out."""
+    Shape: `a` [word, word].
+    """
     nodes = [w for w in range(len(a)) if upos[w] != "PUNCT"]
-    group = {w: w for w in nodes}
+    group = {w: [w] for w in nodes}
     right = 0
     gold = {frozenset((w, head[w])) for w in nodes if head[w] in group}
-    edges = [(a[i][j] + a[j][i], i, j) for i, j in itertools.combinations(nodes, 2)]
+    both = np.asarray(a) + np.transpose(a)
+    edges = [(both[i, j], i, j) for i, j in itertools.combinations(nodes, 2)]
     for _, i, j in sorted(edges, reverse=True):
-        if group[i] != group[j]:
-            old = group[j]
-            group = {w: group[i] if of == old else of for w, of in group.items()}
+        if group[i] is not group[j]:
+            joined = group[i] + group[j]
+            group |= dict.fromkeys(joined, joined)
             right += frozenset((i, j)) in gold
     return right, len(gold)
