@@ -135,9 +135,11 @@ def _texts_to_read(
         parts = [_first_words(tokenizer, text, limit) for text in texts]
         if not truncate and parts != texts:
             return _too_long(f"more than {limit} tokens", limit)
-        n_cut = sum(part != text for part, text in zip(parts, texts, strict=True))
-        if n_cut < 2 or _halves_are_equal(tokenizer, limit):
+        is_cut = [part != text for part, text in zip(parts, texts, strict=True)]
+        if _halves_are_equal(tokenizer, limit):
             texts = parts
+        elif is_cut.count(True) == 1:
+            texts = _cut_longer_than_the_other(tokenizer, texts, is_cut.index(True), limit)
     for name, text in zip("AB", texts, strict=False):
         if len(text) > _MOST_CHARACTERS:
             return TooLongError(
@@ -151,6 +153,22 @@ def _texts_to_read(
 def _halves_are_equal(tokenizer: Any, limit: int) -> bool:
     """Whether two long sentences are cut to equal lengths; else the longer one keeps one more."""
     return (limit - int(tokenizer.num_special_tokens_to_add(pair=True))) % 2 == 0
+
+
+def _cut_longer_than_the_other(
+    tokenizer: Any, texts: Sequence[str], long: int, limit: int
+) -> list[str]:
+    """The texts, that of number `long` cut where it still has more tokens than the other one.
+
+    So the longer one stays the longer one, which may keep one token more.
+    """
+    parts = list(texts)
+    n_tokens = limit
+    for number, text in enumerate(texts):
+        if number != long and len(text) <= _MOST_CHARACTERS:
+            n_tokens = max(limit, len(_own_ids(tokenizer, text)))
+    parts[long] = _first_words(tokenizer, texts[long], n_tokens)
+    return parts
 
 
 def _first_words(tokenizer: Any, text: str, limit: int) -> str:

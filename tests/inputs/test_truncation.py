@@ -84,6 +84,7 @@ def check_spans(encoded: EncodedInput, offsets: list[tuple[int, int]]) -> None:
 @example(a="the" + " " * 400 + "cat sat " * 30, b=None, limit=8)
 @example(a="the cat sat " * 90, b="a mat . " * 90, limit=9)
 @example(a="straw" * 300, b="the cat " * 2, limit=9)
+@example(a="straw" * 60 + "the cat sat", b="straw" * 61, limit=8)  # A's first word is shorter
 def test_cut_input_has_the_tokens_of_its_tokenizer(
     kind: str, side: str, a: str, b: str | None, limit: int
 ) -> None:
