@@ -50,20 +50,21 @@ def of_command(command: str) -> list[str]:
     return drawn.get(command, [f"screen-{command}.svg"])
 
 
-def screens() -> dict[str, bytes]:
-    """The first screen on each command's page, in colour; that of `heads` is the README's."""
-    pages = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMAND_NAMES} | {
-        "heads": README
-    }
-    made = {}
-    for command in COMMAND_NAMES:
-        is_made_here = command not in ("syntax", "trace")
-        if is_made_here and f"screen-{command}.svg" in of_command(command):
-            typed = re.findall(r"<!-- \$ (.*?) -->", pages[command].read_text(encoding="utf-8"))
-            made[f"screen-{command}.svg"] = _screen(
-                typed[0] if typed else f"attnscan {command} next-word"
-            )
-    return made
+PAGES = {command: ROOT / "docs" / "commands" / f"{command}.md" for command in COMMAND_NAMES}
+PAGES["heads"] = README
+SCREENS = [
+    command
+    for command in COMMAND_NAMES
+    if command not in ("syntax", "trace") and f"screen-{command}.svg" in of_command(command)
+]
+"""Commands whose screens are made of what ships."""
+
+
+def screen(command: str) -> dict[str, bytes]:
+    """The first screen on a command's page, in colour; that of `heads` is the README's."""
+    typed = re.findall(r"<!-- \$ (.*?) -->", PAGES[command].read_text(encoding="utf-8"))
+    shown = typed[0] if typed else f"attnscan {command} next-word"
+    return {f"screen-{command}.svg": _screen(shown)}
 
 
 def _screen(typed: str) -> bytes:
@@ -120,7 +121,9 @@ def traced(run: str) -> dict[str, bytes]:
 
 if __name__ == "__main__":
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    drawn = pictures() | studies() | screens()
+    drawn = pictures() | studies()
+    for command in SCREENS:
+        drawn |= screen(command)
     for path in sys.argv[1:]:
         if path.endswith(".conllu"):
             drawn["screen-syntax.svg"] = _screen(f"attnscan syntax --treebank {path}")

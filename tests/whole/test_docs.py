@@ -15,7 +15,7 @@ from support.docstring_examples import check_examples, modules_with_examples
 from support.drawn_pictures import texts
 from support.families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
 from support.links import written
-from support.pictures import DIRECTORY, of_command, pictures, screens, studies
+from support.pictures import DIRECTORY, SCREENS, of_command, pictures, screen, studies
 from support.readme import PAGES, README, updated
 from support.tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner
@@ -193,11 +193,20 @@ MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("made", [pictures, studies, screens])
+@pytest.mark.long
+@pytest.mark.parametrize("made", [pictures, studies])
 def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     for name, picture in made().items():
         assert texts(picture) == texts(MADE[name]), name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", SCREENS)
+def test_a_screen_says_what_the_program_says(command: str) -> None:
+    """If this fails: run `make readme`, and look at what changed."""
+    ((name, picture),) = screen(command).items()
+    assert texts(picture) == texts(MADE[name])
 
 
 def test_the_gallery_shows_every_command_kind_and_picture() -> None:

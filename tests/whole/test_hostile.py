@@ -52,7 +52,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @settings(
-    max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck)
+    max_examples=draws(30), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck)
 )
 @given(pair=texts.pairs, number=st.integers(0, 1000))
 def test_no_sentence_does_harm(
