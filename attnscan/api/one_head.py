@@ -157,12 +157,7 @@ def head(  # noqa: PLR0913  # a user of the library names them
         )
     linked = None
     if treebank is not None or links is not None:
-        if call.options.attention != "encoder":
-            option = "``treebank``" if links is None else "``links``"
-            raise OptionError(
-                f"{option} is of an encoder's attention, and {call.heads} is of another",
-                "leave it out",
-            )
+        _check_can_be_linked(call, "``treebank``" if links is None else "``links``")
         linked = linked_inputs(treebank, links, options)
     with call.open_model(2 + ablate) as scanner:
         selected = scanner.grid().select(str(call.heads))
@@ -178,6 +173,15 @@ def head(  # noqa: PLR0913  # a user of the library names them
             head_cards = tuple(_with_ablation(scanner, call, card) for card in head_cards)
         syntax = None if linked is None else compare_with_links(scanner, linked)
     return Cards(tuple(replace(card, syntax=syntax) for card in head_cards))
+
+
+def _check_can_be_linked(call: LibraryCall, option: str) -> None:
+    """Raises: OptionError unless heads of an encoder are compared with a treebank, or links."""
+    if call.options.attention != "encoder":
+        raise OptionError(
+            f"{option} is of an encoder's attention, and {call.heads} is of another",
+            "leave it out",
+        )
 
 
 def _with_ablation(scanner: Scanner, call: LibraryCall, card: Any) -> Any:

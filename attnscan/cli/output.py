@@ -53,11 +53,27 @@ READ = ("pairs", "files", "pattern", "weights", "treebank", "links", "held", "al
 """Options that name files to read."""
 WRITTEN = ("output", "signature", "state", "per_pair", "save_weights")
 """Options that name files to write."""
-_OF_OUTPUT = ("output", "format", "csv", "decimal_comma", "signature", "state", "save_weights")
+_OUTPUT_OPTIONS = ("output", "format", "csv", "decimal_comma", "signature", "state", "save_weights")
 """Options that say where and how results are written."""
-_AGAIN = ("model", "weights", "columns", "header", "no_header", "quoting", "encoding", "skip_bad")
-_AGAIN_FOR_KIND = ("alignments", "query", "max_target_tokens", "source_language", "target_language")
-
+_REPEATED = (
+    "model",
+    "weights",
+    "columns",
+    "header",
+    "no_header",
+    "quoting",
+    "encoding",
+    "skip_bad",
+)
+"""Options that the command to try next is given as well."""
+_REPEATED_FOR_KIND = (
+    "alignments",
+    "query",
+    "max_target_tokens",
+    "source_language",
+    "target_language",
+)
+"""Likewise, for one kind of an encoder-decoder's attention."""
 _MOST_RELATIONS = 4  # that are named above a screen
 
 _reports: list[FileReport] = []
@@ -259,7 +275,7 @@ def _options_typed(params: Mapping[str, Any]) -> dict[str, Any]:
     """
     typed: dict[str, Any] = {}
     for name, value in params.items():
-        if name in _OF_OUTPUT or value in (None, (), []) or value is False:
+        if name in _OUTPUT_OPTIONS or value in (None, (), []) or value is False:
             continue
         if isinstance(value, list | tuple):
             typed[name] = [plain(shown(str(item))) for item in value]
@@ -359,8 +375,8 @@ def next_command(params: Mapping[str, Any], *words: str) -> list[str]:
             again += ["--pattern", name]
     for path in pairs:
         again += ["--pairs", path]
-    for_kind = () if params.get("attention") == "all" else _AGAIN_FOR_KIND
-    for name in (*_AGAIN, *for_kind):
+    for_kind = () if params.get("attention") == "all" else _REPEATED_FOR_KIND
+    for name in (*_REPEATED, *for_kind):
         value = params.get(name)
         if value in (None, False):
             continue

@@ -25,7 +25,7 @@ from attnscan.results.habits import HABITS
 from attnscan.results.heads import HeadScores
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import best_first
-from attnscan.results.signature import IN_MEMORY, Signature
+from attnscan.results.signature import IN_MEMORY, AttentionView, Signature
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.text import plain
 from attnscan.views.behaviour import (
@@ -70,25 +70,30 @@ def facts_of(result: HeadScores, attention: Attention | None, inputs: int) -> di
     readings = [result.reading]
     if attention is not None:
         readings = sorted(result.labels_by, key=lambda reading: reading == result.reading)
-    names = {reading.by + "-words" * reading.words_only: reading for reading in readings}
+    by_name = {_name_of(reading): reading for reading in readings}
     tables = {
         name: _table_of(result.select_reading(reading.by, reading.special))
-        for name, reading in names.items()
+        for name, reading in by_name.items()
     }
     as_json = pd.Series(tables).to_json(double_precision=5)  # with null for NaN
     facts = {
         **_facts_of_heads(result),
-        "titles": {name: f"what each head does, {reading}" for name, reading in names.items()},
-        "usual": [*names][-1],
+        "titles": {name: f"what each head does, {reading}" for name, reading in by_name.items()},
+        "usual": _name_of(readings[-1]),
         "whyNot": _why_not(result, attention),
         "texts": {"tables": pack(np.frombuffer(as_json.encode(), np.uint8))},
     }
     if attention is not None:
-        thumbnails, facts["side"] = pack_thumbnails(attention, names, inputs)
+        thumbnails, facts["side"] = pack_thumbnails(attention, by_name, inputs)
         masks, facts["maskOfLayer"] = pack_masks(attention)
         facts["texts"] |= thumbnails | masks
         facts |= _facts_of_tokens(result, attention)
     return facts
+
+
+def _name_of(reading: AttentionView) -> str:
+    """What the page's scripts call a reading: `weight` or, among words, `weight-words`."""
+    return f"{reading.by}-words" if reading.words_only else reading.by
 
 
 def _facts_of_heads(result: HeadScores) -> dict[str, Any]:
