@@ -7,7 +7,7 @@ import pytest
 from by_loops import Measured, Score
 from numpy.testing import assert_allclose
 from support.small_results import SCORED
-from truth_of_labels import Means, Unit, add_up, stack
+from truth_of_labels import NAMES, Means, Unit, add_up, stack
 
 from attnscan.inputs.sentence import Pair
 from attnscan.results.habits import CLASSES, HABITS, N_CLASS_SUMS, SPECIAL_CLASSES, WORD_CLASSES
@@ -358,9 +358,12 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     words = sums["n"][:, 0, 0, 0]
     on = (sums["on"] @ members).reshape(12, -1, len(names))
     even = (sums["even"] @ members).reshape(12, -1, len(names))
-    units = [Unit(words[pair], np.zeros(0), on[pair], even[pair]) for pair in range(12)]
+    heads = on.shape[1]
+    units = [
+        Unit(np.full(heads, words[pair]), np.zeros(0), on[pair], even[pair]) for pair in range(12)
+    ]
     means = Means(add_up(stack(units), np.ones(12)))
-    assert means.names == names
+    assert names == NAMES
     assert_allclose(result.share.reshape(means.share.shape), means.share, atol=1e-12)
     assert_allclose(result.chance.reshape(means.chance.shape), means.chance, atol=1e-12)
     stated = means.best(means.above).reshape(GRID)  # before any resample
