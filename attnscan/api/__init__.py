@@ -10,6 +10,7 @@ training.py            trace; TrainerCallback, for transformers' Trainer
 pictures_and_pages.py  report, plot
 word_links.py          the links between words that show writes
 readings.py            with_reading: by weight or what heads carry, special tokens in or out
+rendering.py           what a notebook shows of a result, and its page
 option_groups.py       what each function takes by name, in typed groups
 signatures.py          the signatures of functions, made of what they declare
 options.py             the options of a call, checked

@@ -27,6 +27,7 @@ from attnscan.scoring.units import (
     UnitBlock,
     Units,
     accumulation_dtype,
+    repeat_for_heads,
     show_units,
 )
 
@@ -95,7 +96,7 @@ class _Keys(NamedTuple):
     """Which keys count, and the classes of those that do."""
 
     counts: Tensor
-    """0 or 1. Shape: [input, key, 1], float32."""
+    """0 or 1. Shape: [input, head, key, 1], float32."""
     classes: Tensor
     """Behind those of `CLASSES`, one of keys that do not count. Shape: [input, 1, query, key]."""
 
@@ -171,7 +172,8 @@ class ClassScorer:
             classes = classes.masked_fill(is_special, len(CLASSES))
         if classes.shape[-1] <= _MAX_KEYS:
             classes = classes.long()
-        return _Keys(counts[:, batch.keys, None].float(), classes[:, None])
+        counts = repeat_for_heads(counts[:, batch.keys, None], block.heads)
+        return _Keys(counts, classes[:, None])
 
     def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
         """What rows have on each class. Shape: [input, head, query, key] -> [..., class]."""
@@ -185,7 +187,8 @@ class ClassScorer:
         Shape: `mean` [input, head, 1, key], that of the scaled rows of all words.
         """
         heads = block.heads
-        keys = block.cached(f"keys {self._special}", partial(self._keys, block))
+        name = f"keys {self._special} of {heads} heads"
+        keys = block.cached(name, partial(self._keys, block))
         even = block.cached(f"even {self._special}", partial(self._even, block, keys))
         scale = rows.scale[..., None]
         scaled = self._units.scratch(0, *block.weights_and_even.shape)
@@ -223,9 +226,7 @@ class ClassScorer:
         Shape: `scaled` [input, head, query, key] -> [input, head, query, 1].
         """
         common = self._units.scratch(1, *scaled.shape)
-        torch.minimum(scaled, other, out=common)
-        on_keys = common.flatten(1, 2) @ keys.counts
-        return on_keys.view(*scaled.shape[:3], 1)
+        return torch.minimum(scaled, other, out=common) @ keys.counts
 
     def _even(self, block: UnitBlock, keys: _Keys) -> _Even:
         """Even attention by the same reading."""

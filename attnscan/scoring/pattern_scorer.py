@@ -16,7 +16,13 @@ from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
 from attnscan.scoring.layout import Layout, Spread, lay_out
-from attnscan.scoring.units import BatchSums, Targets, UnitBlock, show_units
+from attnscan.scoring.units import (
+    BatchSums,
+    Targets,
+    UnitBlock,
+    repeat_for_heads,
+    show_units,
+)
 
 
 class _Measured(NamedTuple):
@@ -113,13 +119,17 @@ class PatternScorer:
     def _on_spread(self, layout: Layout, block: UnitBlock, spread: Spread) -> list[Tensor]:
         """What rows have in common with an even spread, over every key and over words alone."""
         rows = block.weights_and_even
+        heads = rows.shape[1]
+        # A product for each head: one of all heads adds up by other sizes of batches otherwise
+        words = block.cached(
+            f"words of {heads} heads", partial(repeat_for_heads, layout.words, heads)
+        )
         target = spread.target()
         common = self._targets.units.scratch(0, *rows.shape)
         on_keys = torch.minimum(rows, target, out=common).sum(-1, keepdim=True)
         torch.mul(rows, block.word_scale[..., None], out=common)
         torch.minimum(common, target, out=common)
-        on_words = common.flatten(1, 2) @ layout.words
-        return [on_keys, on_words.view_as(on_keys)]
+        return [on_keys, common @ words]
 
     def _on_columns(self, layout: Layout, on_cells: Tensor, queries: int) -> Tensor:
         """What rows have on each column, all queries together unless sums are by query.
