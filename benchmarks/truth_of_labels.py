@@ -41,6 +41,7 @@ from tally import (
 
 ODDS = 1.5
 MIN_SHARE = 0.10
+MIN_REST = 1e-4
 RESAMPLES = 1_000
 MIN_GROUPS = 5
 MIN_UNITS = 5
@@ -304,9 +305,8 @@ class Means:
         even = NAMES.index("even")
         same = NAMES.index("same-keys")
         reference[..., same] = np.maximum(reference[..., same], self.share[..., even])
-        with np.errstate(divide="ignore"):
-            odds = self.share / (1 - self.share)
-            odds_of_reference = reference / (1 - reference)
+        odds = self.share / (1 - self.share).clip(MIN_REST)
+        odds_of_reference = reference / (1 - reference).clip(MIN_REST)
         return (odds > ODDS * odds_of_reference) & (self.share > MIN_SHARE)
 
     def best(self, qualified: np.ndarray) -> np.ndarray:

@@ -58,6 +58,8 @@ ODDS = 1.5
 must be."""
 MIN_SHARE = 0.10
 """A habit's share is above this."""
+MIN_REST = 1e-4
+"""What is left beside a share counts as so much at least: less may be the error of float32 sums."""
 MIN_UNITS = 5
 """With fewer words or pairs than this, it is not told whether a label stays."""
 MIN_GROUPS = 5
@@ -139,7 +141,9 @@ def qualifying(shares: Shares, names: tuple[str, ...]) -> BoolArray:
 
 def _has_odds(share: FloatArray, reference: FloatArray) -> BoolArray:
     """Whether the odds of a share are so many times those of another; false for NaN."""
-    return np.asarray(share * (1 - reference) > ODDS * reference * (1 - share))
+    rest = (1 - share).clip(MIN_REST)
+    rest_of_reference = (1 - reference).clip(MIN_REST)
+    return np.asarray(share * rest_of_reference > ODDS * reference * rest)
 
 
 def best_habit(shares: Shares, qualify: BoolArray) -> IntArray:

@@ -373,6 +373,12 @@ def test_habits_of_many_pairs_equal_the_plain_loops() -> None:
     assert (stated < 0).any()
 
 
+@pytest.mark.parametrize("share", [1 - 1e-8, 1.0])
+def test_what_all_heads_do_and_nothing_else_sets_none_apart(share: float) -> None:
+    """Beside a share of 1 only the error of float32 sums is left."""
+    assert not _share(share, 1 - 3e-8, 0.5)
+
+
 def test_a_head_without_attention_is_left_out_of_the_average() -> None:
     sums = {name: values.copy() for name, values in _planned({(0, 1): {"next": 0.6}}).items()}
     for values in sums.values():
