@@ -139,7 +139,10 @@ def _title(params: Mapping[str, Any], count: int) -> str:
 
 
 def _strongest(result: HeadScores, *, by_pattern: bool) -> list[str]:
-    """The names of the strongest heads: of each pattern, or of each kind of head."""
+    """The names of the strongest heads: of each pattern, or of each kind of head.
+
+    Where heads of cross attention are of no kind, those that align words best.
+    """
     if by_pattern:
         orders = map(result.order, result.scores.patterns)
         return [result.grid[order[0]].name for order in orders if len(order)]
@@ -148,6 +151,8 @@ def _strongest(result: HeadScores, *, by_pattern: bool) -> list[str]:
     names = []
     for _, kind in kinds_of(result.labels):
         names += [head.name for head in kind.heads]
+    if not names and result.scores.alignment:
+        names = [result.grid[number].name for number in result.alignment_order()]
     return names
 
 

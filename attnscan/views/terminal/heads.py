@@ -110,8 +110,10 @@ def first_screen(result: HeadScores, width: int, about: str = "") -> RenderableT
     lines = height - len(above) - len(below)
     room = width - max(line.cell_len for line in head_map) - 3
     if room < _LEAST_BESIDE:
-        kinds = list(_kinds(labels, width, lines - len(head_map) - 1))
-        return Group(*above, *kinds, "", *head_map, *below, *alignment_view(result, width))
+        kinds: list[RenderableType] = [*_kinds(labels, width, lines - len(head_map) - 1)]
+        if kinds:
+            kinds.append("")
+        return Group(*above, *kinds, *head_map, *below, *alignment_view(result, width))
     columns = Table.grid(padding=(0, 3, 0, 0))
     columns.add_row(Group(*_kinds(labels, room, lines)), Text("\n").join(head_map))
     return Group(*above, columns, "", *below, *alignment_view(result, width))
