@@ -293,7 +293,7 @@ class TestSecondCorpus:
         alone = alone.set_index("name")
         assert rows.columns[-2:].tolist() == ["held_label", "held_share"]
         assert rows["held_label"].tolist() == alone["label"].tolist()
-        assert rows.loc["L0H1", ["label", "held_label"]].tolist() == ["punctuation", "same-keys"]
+        assert rows.loc["L0H1", ["label", "held_label"]].tolist() == ["punctuation", "even"]
         assert float(rows.loc["L0H1", "held_share"]) == 0  # there is none to look at
         assert float(rows.loc["L0H0", "held_share"]) == float(alone.loc["L0H0", "share"]) == 1
         assert rows.loc["L1H0", "held_share"] == ""  # it has no attention among words
@@ -302,7 +302,7 @@ class TestSecondCorpus:
     def test_json_has_what_the_table_has(self, over: tuple[str, ...]) -> None:
         document = json.loads(run("heads", *over, "--format", "json").stdout)
         rows = {row["name"]: row for row in document["heads"]}
-        assert rows["L0H1"]["held_label"] == "same-keys"
+        assert rows["L0H1"]["held_label"] == "even"
         assert rows["L0H1"]["held_share"] == 0
         assert rows["L1H2"]["held_label"] == "previous-word"
 
@@ -318,7 +318,7 @@ class TestSecondCorpus:
 
     def test_card_says_what_the_head_does_there(self, over: tuple[str, ...]) -> None:
         text = run("head", "0-1", *over).stdout
-        assert "On the 8 held pairs: another label, same-keys; punctuation 0.00." in text
+        assert "On the 8 held pairs: another label, even; punctuation 0.00." in text
         text = run("head", "0-0", *over).stdout
         assert "On the 8 held pairs: the same label, next-word; the next word 1.00." in text
 
@@ -329,6 +329,6 @@ class TestSecondCorpus:
         facts = Elements((place / "page.html").read_text(encoding="utf-8")).facts
         rows = facts["rows"]["weight-words"]
         saved = [dict(zip(facts["columns"], row, strict=True)) for row in rows]
-        assert [row["held_label"] for row in saved][1] == "same-keys"
+        assert [row["held_label"] for row in saved][1] == "even"
         assert facts["changed"]["weight-words"] == [0, 1, 0, 0, 0, 0]
         assert facts["held"][1].startswith("On the 8 held pairs: another label")
