@@ -104,8 +104,22 @@ class PairSums:
         keys, group = np.unique(_cut(self.keys, cut), return_inverse=True)
         order = group.argsort(kind="stable")
         starts = np.searchsorted(group[order], np.arange(len(keys)))
-        sums = {name: np.add.reduceat(values[order], starts) for name, values in self.sums.items()}
+        sums = {name: _sum_groups(values, order, starts) for name, values in self.sums.items()}
         return replace(self, keys=keys, sums=sums, most=most, bits=self.bits - cut)
+
+
+def _sum_groups(values: FloatArray, order: IntArray, starts: IntArray) -> FloatArray:
+    """The sums of blocks that meet, one group behind the other in an `order` from `starts` on.
+
+    `np.add.reduceat` takes ten times as long where few blocks meet.
+    Shape: `values` [block, ...] -> [group, ...].
+    """
+    size = np.diff(starts, append=len(order))
+    total = values[order[starts]]
+    for place in range(1, size.max(initial=0)):
+        larger = np.flatnonzero(size > place)
+        total[larger] += values[order[starts[larger] + place]]
+    return total
 
 
 def grouped_key(key: str, group: str | None, words: int) -> str:
