@@ -41,9 +41,10 @@ class AttentionBlock:
     value: Tensor | None = None
     """What the weights average, repeated for each head of a group.
     Shape: [batch, head, key, dimension]."""
-    value_norms: Tensor | None = None
-    """Of what heads carry, how long each key's vector is, ‖f(x_j)‖; None of weights.
-    Shape: [batch, head, key]."""
+    weights_and_even: Tensor | None = None
+    """Of what heads carry, `weights` and behind them, as if of as many heads more, what they would
+    carry if they attended evenly: so both are measured at once. None of weights.
+    Shape: [batch, twice the heads, query, key], float32."""
     output: Tensor | None = None
     """Weights times values, where they are known. Shape: [batch, head, query, dimension]."""
 
@@ -57,6 +58,11 @@ class AttentionBlock:
     def columns(self) -> slice:
         """Which tokens the keys are."""
         return slice(0, self.weights.shape[3])
+
+    @property
+    def seen(self) -> Tensor:
+        """Which keys its inputs' queries may see. Shape: [batch, 1, query, key], bool."""
+        return self.visible[self.inputs, None, self.rows, self.columns]
 
     @property
     def tokens(self) -> int:

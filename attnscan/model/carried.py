@@ -60,15 +60,27 @@ class OutputProjections:
         return self.norms(block, output)
 
     def to_carried(self, block: AttentionBlock) -> AttentionBlock:
-        """A block with what heads carry in place of weights.
+        """A block with what heads carry in place of weights."""
+        return to_carried(block, self.value_norms(block))
 
-        Rows that carry nothing are zero.
-        """
-        norms = self.value_norms(block)
-        weights = block.weights * norms[:, :, None]
-        total = weights.sum(-1, keepdim=True)
-        weights /= total.clip(torch.finfo(total.dtype).tiny)
-        return replace(block, weights=weights, value_norms=norms)
+
+def to_carried(block: AttentionBlock, value_norms: Tensor) -> AttentionBlock:
+    """A block with what heads carry in place of weights, and what even attention would carry.
+
+    Even attention carries from each key seen ‖f(x_j)‖, here as a share of its row, too. Rows that
+    carry nothing are zero, and so is even attention beside them.
+    Shape: `value_norms`, the lengths ‖f(x_j)‖, [batch, head, key].
+    """
+    inputs, heads, queries, keys = block.weights.shape
+    norms = value_norms[:, :, None]
+    both = block.weights.new_empty(inputs, 2 * heads, queries, keys)
+    torch.mul(block.weights, norms, out=both[:, :heads])
+    torch.mul(block.seen, norms, out=both[:, heads:])
+    total = both.sum(-1, keepdim=True)
+    carries_nothing = total[:, None, :heads] == 0
+    total.view(inputs, 2, heads, queries, 1).masked_fill_(carries_nothing, torch.inf)
+    both /= total
+    return replace(block, weights=both[:, :heads], weights_and_even=both)
 
 
 def output_projections(tap: AttentionTap, inputs: dict[str, Tensor]) -> OutputProjections:

@@ -12,7 +12,7 @@ from attnscan.inputs.annotations import unit_links
 from attnscan.inputs.sentence import EncodedInput, Pair
 from attnscan.inputs.spelling import bare
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.carried import OutputProjections
+from attnscan.model.carried import OutputProjections, to_carried
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention, Chosen, Selection
 from attnscan.results.heads import HeadScores
@@ -339,25 +339,24 @@ def _kept_blocks(attention: Attention, *, carried: bool) -> Iterator[AttentionBl
     everything = slice(None)
     keys = slice(0, attention.keys)
     queries = slice(attention.source, None)
-    weights = attention.carried.weights if carried else attention.weights
     masks: dict[bytes, Tensor] = {}  # layers of one mask share it, and what follows from it
     for layer, layer_visible in enumerate(attention.visible):
         visible = masks.setdefault(layer_visible.tobytes(), torch.from_numpy(layer_visible)[None])
-        value_norms = None
-        if carried and attention.norms is not None:
-            value_norms = torch.from_numpy(attention.norms[layer][None, :, keys])
-        yield AttentionBlock(
+        block = AttentionBlock(
             grid=attention.grid,
             layer=layer,
             inputs=everything,
             heads=everything,
-            weights=torch.from_numpy(weights[layer][None, :, queries, keys]),
+            weights=torch.from_numpy(attention.weights[layer][None, :, queries, keys]),
             visible=visible,
             query=None,
             key=None,
             scaling=None,
-            value_norms=value_norms,
         )
+        if carried:
+            assert attention.norms is not None
+            block = to_carried(block, torch.from_numpy(attention.norms[layer][None, :, keys]))
+        yield block
 
 
 def _shares_of_output(lengths: Tensor, encoded: EncodedInput) -> FloatArray:

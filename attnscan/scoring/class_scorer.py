@@ -101,16 +101,6 @@ class _Keys(NamedTuple):
     """Behind those of `CLASSES`, one of keys that do not count. Shape: [input, 1, query, key]."""
 
 
-class _Rows(NamedTuple):
-    """The rows of some queries by the reading."""
-
-    factors: Tensor
-    """Of words that have a row, by `_FACTORS`. Shape: [input, head, factor, query]."""
-    scale: Tensor
-    """The factor for `UnitBlock.weights_and_even`; 0 for queries that are no words.
-    Shape: [input, head or twice as many, query]."""
-
-
 class _Even(NamedTuple):
     """Even attention by the reading."""
 
@@ -141,26 +131,26 @@ class ClassScorer:
 
     def take(self, parts: Sequence[UnitBlock]) -> None:
         """Add the sums of some inputs."""
-        rows = [self._rows(part) for part in parts]
+        factors = [part.row_factors * part.query_word[:, :, None] for part in parts]
         words = []
         summed = []
-        for part, part_rows in zip(parts, rows, strict=True):
-            eligible = part_rows.factors[:, :, self._counted]
+        for part, part_factors in zip(parts, factors, strict=True):
+            eligible = part_factors[:, :, self._counted]
             words.append(eligible.sum(-1, dtype=torch.float32)[..., None, None])
-            summed.append(part_rows.scale[:, :, None] @ part.weights_and_even)
+            summed.append(self._scale_of_words(part)[:, :, None] @ part.weights_and_even)
         heads = parts[0].heads
         mean = reduce(torch.add, summed)[:, :heads] / reduce(torch.add, words).clip(1)
-        for part, part_rows in zip(parts, rows, strict=True):
-            self._add(part, part_rows, mean)
+        for part, part_factors in zip(parts, factors, strict=True):
+            self._add(part, part_factors, mean)
 
-    def _rows(self, block: UnitBlock) -> _Rows:
-        """The rows of queries that take part."""
-        factors = block.row_factors * block.query_word[:, :, None]
+    def _scale_of_words(self, block: UnitBlock) -> Tensor:
+        """The factor for `UnitBlock.weights_and_even`; 0 for queries that are no words.
+
+        Shape: [input, head or twice as many, query].
+        """
         if self._special:
-            scale = block.query_word.expand(block.weights_and_even.shape[:3]).float()
-        else:
-            scale = block.word_scale * block.query_word
-        return _Rows(factors, scale)
+            return block.query_word.expand(block.weights_and_even.shape[:3]).float()
+        return block.word_scale * block.query_word
 
     def _keys(self, block: UnitBlock) -> _Keys:
         """Which keys of a block count, and their classes."""
@@ -175,42 +165,45 @@ class ClassScorer:
         counts = repeat_for_heads(counts[:, batch.keys, None], block.heads)
         return _Keys(counts, classes[:, None])
 
-    def _on_classes(self, keys: _Keys, scaled: Tensor) -> Tensor:
+    def _on_classes(self, keys: _Keys, rows: Tensor) -> Tensor:
         """What rows have on each class. Shape: [input, head, query, key] -> [..., class]."""
-        on_classes = scaled.new_zeros(*scaled.shape[:3], len(CLASSES) + 1)
-        on_classes.scatter_add_(3, keys.classes.long().expand_as(scaled), scaled)
+        on_classes = rows.new_zeros(*rows.shape[:3], len(CLASSES) + 1)
+        on_classes.scatter_add_(3, keys.classes.long().expand_as(rows), rows)
         return on_classes[..., :-1]
 
-    def _add(self, block: UnitBlock, rows: _Rows, mean: Tensor) -> None:
+    def _add(self, block: UnitBlock, factors: Tensor, mean: Tensor) -> None:
         """Add the sums of some queries.
 
-        Shape: `mean` [input, head, 1, key], that of the scaled rows of all words.
+        Shape: `factors` of words that have a row, by `_FACTORS`, [input, head, factor, query];
+        `mean` [input, head, 1, key], that of the scaled rows of all words.
         """
         heads = block.heads
         name = f"keys {self._special} of {heads} heads"
         keys = block.cached(name, partial(self._keys, block))
         even = block.cached(f"even {self._special}", partial(self._even, block, keys))
-        scale = rows.scale[..., None]
-        scaled = self._units.scratch(0, *block.weights_and_even.shape)
-        torch.mul(block.weights_and_even, scale, out=scaled)
+        if self._special:
+            scaled = block.weights_and_even
+            scaled_marked = block.marked
+        else:
+            scaled = self._units.among_words(block)
+            scaled_marked = block.marked * block.word_scale[..., None]
         on_classes = self._on_classes(keys, scaled)
-        scaled_marked = block.marked * scale
         columns = [
             *self._row_columns(
                 on_classes[:, :heads], scaled_marked[:, :heads], block.marked[:, :heads]
             ),
             self._in_common(keys, scaled[:, :heads], mean),
             self._in_common(keys, scaled[:, :heads], even.rows),
-            block.cached("one", lambda: scale.new_ones(())).expand(*block.weights.shape[:3], 1),
+            block.cached("one", lambda: mean.new_ones(())).expand(*block.weights.shape[:3], 1),
         ]
-        if block.token_block.value_norms is not None:
+        if block.is_carried:
             columns += self._row_columns(
                 on_classes[:, heads:], scaled_marked[:, heads:], block.marked[:, heads:]
             )
-        values = torch.cat(columns, -1).to(rows.factors.dtype)
-        sums = {"rows": self._sums.weigh(rows.factors, values)}
-        if block.token_block.value_norms is None:
-            sums["even"] = self._sums.weigh(rows.factors, even.columns)
+        values = torch.cat(columns, -1).to(factors.dtype)
+        sums = {"rows": self._sums.weigh(factors, values)}
+        if not block.is_carried:
+            sums["even"] = self._sums.weigh(factors, even.columns)
         self._sums.add(block, sums)
 
     def _row_columns(
@@ -225,7 +218,7 @@ class ClassScorer:
 
         Shape: `scaled` [input, head, query, key] -> [input, head, query, 1].
         """
-        common = self._units.scratch(1, *scaled.shape)
+        common = self._units.scratch(0, *scaled.shape)
         return torch.minimum(scaled, other, out=common) @ keys.counts
 
     def _even(self, block: UnitBlock, keys: _Keys) -> _Even:

@@ -68,7 +68,7 @@ class PatternScorer:
         layout = block.cached("scores", partial(self._layout, block))
         measured = self._measure(layout, block)
         sums, rows = self._by_name(measured, slice(0, block.heads), "")
-        if block.token_block.value_norms is not None:
+        if block.is_carried:
             # By what heads carry, chance is what even attention would carry
             even_sums, even_rows = self._by_name(measured, slice(block.heads, None), "even.")
             sums |= even_sums
@@ -92,13 +92,11 @@ class PatternScorer:
     def _minus_entropy(self, block: UnitBlock) -> Tensor:
         """Σ w log w of each row of a word. Shape: [input, head, query]."""
         weights = block.weights
+        least = block.cached("least weights", partial(_least_weights, block))
         # Four times as fast as torch.xlogy and torch.special.entr
         logs = self._targets.units.scratch(0, *weights.shape)
-        torch.clamp(weights, min=torch.finfo(torch.float32).tiny, out=logs).log_()
-        summed = logs.mul_(weights).sum(-1)
-        # A number would be made anew on the device each time
-        nothing = block.cached("nothing", lambda: summed.new_zeros(()))
-        return torch.where(block.query_word, summed, nothing)
+        torch.maximum(weights, least, out=logs).log_()
+        return logs.mul_(weights).sum(-1)
 
     def _layout(self, block: UnitBlock) -> Layout:
         return lay_out(self._targets, block, self._parts, self._excluding_self)
@@ -109,7 +107,9 @@ class PatternScorer:
         heads = rows.shape[1]
         on_cells = rows.flatten(2).gather(2, layout.cells.expand(-1, heads, -1))
         scale_of_cells = block.word_scale.gather(2, layout.queries.expand(-1, heads, -1))
-        by_key_set = torch.stack([on_cells, on_cells * scale_of_cells]).to(layout.values)
+        by_key_set = layout.values.new_empty(len(KEY_SETS), *on_cells.shape)
+        by_key_set[0] = on_cells
+        torch.mul(on_cells, scale_of_cells, out=by_key_set[1])
         spreads = {
             place: self._on_spread(layout, block, spread)
             for place, spread in layout.spreads.items()
@@ -125,11 +125,11 @@ class PatternScorer:
             f"words of {heads} heads", partial(repeat_for_heads, layout.words, heads)
         )
         target = spread.target()
-        common = self._targets.units.scratch(0, *rows.shape)
+        units = self._targets.units
+        common = units.scratch(0, *rows.shape)
         on_keys = torch.minimum(rows, target, out=common).sum(-1, keepdim=True)
-        torch.mul(rows, block.word_scale[..., None], out=common)
-        torch.minimum(common, target, out=common)
-        return [on_keys, common @ words]
+        on_words = torch.minimum(units.among_words(block), target, out=common) @ words
+        return [on_keys, on_words]
 
     def _on_columns(self, layout: Layout, on_cells: Tensor, queries: int) -> Tensor:
         """What rows have on each column, all queries together unless sums are by query.
@@ -212,3 +212,13 @@ class PatternScorer:
         for name in PAIR_SUMS:
             resting = sums[f"every_key.{name}"][..., self._resting]
             sums[f"words_only.{name}"][..., self._resting] = resting
+
+
+def _least_weights(block: UnitBlock) -> Tensor:
+    """The least weights whose logarithms are taken: above 0 and, of queries that are no words, 1.
+
+    The logarithm of 1 is 0, so that these have no part in the entropy.
+    Shape: [input, 1, query, 1], float32.
+    """
+    is_no_word = (~block.query_word).float()
+    return is_no_word.clip(torch.finfo(torch.float32).tiny)[..., None]

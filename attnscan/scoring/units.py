@@ -5,6 +5,7 @@ of an input do not depend on the inputs beside it.
 """
 
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -134,42 +135,30 @@ class UnitBlock:
         return self.weights_and_even[:, : self.heads]
 
     @property
-    def even_carried(self) -> Tensor | None:
-        """What heads would carry if they attended evenly, ‖f(x_j)‖ as a share of all keys seen.
+    def is_carried(self) -> bool:
+        """Whether this is what heads carry, with what even attention would carry behind it."""
+        return self.token_block.weights_and_even is not None
 
-        It is zero beside a row that carries nothing. None of weights.
+    @property
+    def even_carried(self) -> Tensor | None:
+        """What heads would carry if they attended evenly; None of weights.
+
         Shape: [input, head, query, key], float32.
         """
-        if self.token_block.value_norms is None:
-            return None
-        return self.weights_and_even[:, self.heads :]
+        return self.weights_and_even[:, self.heads :] if self.is_carried else None
 
     @cached_property
     def weights_and_even(self) -> Tensor:
         """Weights; of what heads carry, `even_carried` behind them, as if of as many heads more.
 
-        Both are measured at once. Shape: [input, head or twice as many, query, key].
+        Shape: [input, head or twice as many, query, key].
         """
         first = self.token_block.rows.start
         rows = slice(self.rows.start - first, self.rows.stop - first)
-        weights = self.token_block.weights[:, :, rows]
-        if self.token_block.value_norms is not None:
-            weights = self._with_even(weights, self.token_block.value_norms)
-        return self.by_units(weights)
-
-    def _with_even(self, carried: Tensor, value_norms: Tensor) -> Tensor:
-        """What heads carry and, behind it, what they would carry if they attended evenly.
-
-        Shape: `carried` [input, head, query token, key token], `value_norms` [input, head, key]
-        -> [input, twice the heads, query token, key token].
-        """
-        inputs, heads, queries, keys = carried.shape
-        both = carried.new_empty(inputs, 2 * heads, queries, keys)
-        both[:, :heads] = carried
-        even = torch.mul(self._visible, value_norms[:, :, None], out=both[:, heads:])
-        total = both.sum(-1, keepdim=True)
-        even /= total[:, heads:].masked_fill(total[:, :heads] == 0, torch.inf)
-        return both
+        weights = self.token_block.weights_and_even
+        if weights is None:
+            weights = self.token_block.weights
+        return self.by_units(weights[:, :, rows])
 
     @cached_property
     def marked(self) -> Tensor:
@@ -239,14 +228,9 @@ class UnitBlock:
     @property
     def even(self) -> Tensor:
         """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
-        visible = self._visible.float()
-        return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
-
-    @property
-    def _visible(self) -> Tensor:
-        """Which tokens may be seen. Shape: [input, 1, query token, key token], bool."""
         block = self.token_block
-        return block.visible[block.inputs, None, self.rows, block.columns]
+        visible = block.visible[block.inputs, None, self.rows, block.columns].float()
+        return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
 
 
 def _most_tokens_multiplied(device: torch.device) -> int:
@@ -284,6 +268,8 @@ class Units:
         self.by_query = by_query
         self._cache: dict[tuple[int, ...], _UnderMask] = {}
         self._scratch: list[Tensor] = []
+        self._renormalised: weakref.ref[UnitBlock] | None = None
+        """The block that `among_words` was made of; its weights are not kept alive."""
 
     def scratch(self, number: int, *shape: int) -> Tensor:
         """Memory of a shape, whatever it holds, in float32: new memory falls out of the cache.
@@ -296,6 +282,19 @@ class Units:
         if len(self._scratch[number]) < cells:
             self._scratch[number] = torch.empty(cells, device=self.batch.word.device)
         return self._scratch[number][:cells].view(shape)
+
+    def among_words(self, block: UnitBlock) -> Tensor:
+        """The block's `weights_and_even`, renormalised so that weights on words sum to 1.
+
+        Scorers that take a block one after the other share it. It stays until another's is asked.
+        Shape: [input, head or twice as many, query, key].
+        """
+        renormalised = self.scratch(1, *block.weights_and_even.shape)
+        if self._renormalised is None or self._renormalised() is not block:
+            scale = block.word_scale[..., None]
+            torch.mul(block.weights_and_even, scale, out=renormalised)
+            self._renormalised = weakref.ref(block)
+        return renormalised
 
     def blocks(self, block: AttentionBlock, *, all_queries: bool = False) -> list[list[UnitBlock]]:
         """Split a block of tokens into blocks of units.
@@ -333,9 +332,12 @@ class Units:
         """Split some inputs of a block into ranges of at most so many queries."""
         start = range(len(self.batch))[block.inputs].start
         places = slice(inputs.start - start, inputs.stop - start)
-        norms = None if block.value_norms is None else block.value_norms[places]
+        both = block.weights_and_even
         token_block = replace(
-            block, inputs=inputs, weights=block.weights[places], value_norms=norms
+            block,
+            inputs=inputs,
+            weights=block.weights[places],
+            weights_and_even=None if both is None else both[places],
         )
         parts = []
         for rows in self._row_ranges(block.rows, inputs.start, most):

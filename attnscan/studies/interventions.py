@@ -27,8 +27,8 @@ from attnscan.scan.scanner import Scanner
 _SAME = 1e-5  # weights that differ by less are the same but for rounding
 _EVEN = 1e-4
 _TEXT = "the cat sat on the mat"
-_KEY_AXES = {"weights": 3, "key": 2, "value": 2, "value_norms": 2}
-_QUERY_AXES = {"weights": 2, "query": 2, "output": 2}
+_KEY_AXES = {"weights": 3, "key": 2, "value": 2, "weights_and_even": 3}
+_QUERY_AXES = {"weights": 2, "query": 2, "output": 2, "weights_and_even": 2}
 """Along which axis of a block's tensors keys, or queries, stand."""
 SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}  # whether 0 and 1 are exchanged
 ModelInputs = dict[str, Tensor]

@@ -98,8 +98,8 @@ def attend(
     """Hand a scorer the attention of a batch in blocks: all inputs padded with zeros, or each input
     by itself.
 
-    Shape: `weights` each [layer, head, query, key]; `norms`, the lengths of values, each [layer,
-    head, key].
+    Shape: `weights` each [layer, head, query, key]; `norms`, the lengths of values where weights
+    are what heads carry, each [layer, head, key].
     """
     layers, heads = weights[0].shape[:2]
     sizes = [matrix.shape[-1] for matrix in weights]
@@ -133,4 +133,12 @@ def attend(
             pad(values[layer, some], (0, width - values.shape[-1]))
             for values in (norms or [])[part]
         ]
-        scorer(replace(block, value_norms=torch.stack(lengths) if lengths else None))
+        scorer(_with_even(block, torch.stack(lengths)) if lengths else block)
+
+
+def _with_even(block: AttentionBlock, norms: Tensor) -> AttentionBlock:
+    """A block of what heads carry, with what they would carry if they attended evenly."""
+    carries = block.weights.sum(-1, keepdim=True) > 0
+    amounts = block.seen * norms[:, :, None] * carries
+    even = amounts / amounts.sum(-1, keepdim=True).clip(torch.finfo(torch.float32).tiny)
+    return replace(block, weights_and_even=torch.cat([block.weights, even], 1))
