@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from attnscan.inputs.batch import EncodedBatch
 from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.scoring.units import Targets, UnitBlock, accumulation_dtype
 
@@ -63,13 +64,45 @@ class Layout(NamedTuple):
     which queries are words; and the same among words. Shape: [input, 1, query, columns]."""
 
 
-def lay_out(
-    targets: Targets, block: UnitBlock, parts: dict[int, int], excluding_self: list[int]
-) -> Layout:
-    """Lay out the targets of a block.
+class Cells(NamedTuple):
+    """Places in [query, key] that targets of each input use, filled up with the first."""
 
-    `parts` are the places of patterns with those of the wider ones that they are a part of.
-    """
+    places: Tensor
+    """Shape: [input, cell]."""
+    is_used: Tensor
+    """Which are not filled up. Shape: [input, cell], bool."""
+
+
+class AddedColumns(NamedTuple):
+    """Which columns there are beside the targets of the patterns, by the patterns' places."""
+
+    parts: dict[int, int]
+    """Patterns that are a part of a wider one, and that."""
+    excluding_self: list[int]
+    """Patterns that exclude the word itself."""
+
+    def of(self, targets: Targets, matrices: list[Tensor], batch: EncodedBatch) -> list[Tensor]:
+        """All columns, of targets of a batch. Shape: each [input, query, key]."""
+        columns = [
+            torch.zeros_like(matrix) if pattern.even else matrix
+            for matrix, pattern in zip(matrices, targets.patterns, strict=True)
+        ]
+        for part, wide in self.parts.items():
+            is_query = (matrices[part] != 0).any(-1, keepdim=True)
+            columns.append(matrices[wide] * is_query)
+        columns += [matrices[place] * (batch.offset == 0) for place in self.excluding_self]
+        return columns
+
+
+def cells_of_batch(targets: Targets, added: AddedColumns) -> Cells:
+    """The cells that targets use whatever the mask, of the whole batch, in [unit, unit]."""
+    return _used_cells(added.of(targets, targets.of(targets.batch), targets.batch))
+
+
+def lay_out(
+    targets: Targets, block: UnitBlock, added: AddedColumns, known: Cells | None = None
+) -> Layout:
+    """Lay out the targets of a block; on a device, the host does not wait for cells `known`."""
     batch = block.batch
     matrices = targets.of(batch)
     is_even = [pattern.even for pattern in targets.patterns]
@@ -77,16 +110,8 @@ def lay_out(
     uniform = block.even[:, 0]
     among_words = uniform * words
     among_words = among_words / among_words.sum(-1, keepdim=True).clip(MIN_ON_WORDS)
-    wider = [
-        matrices[wide] * (matrices[part] != 0).any(-1, keepdim=True) for part, wide in parts.items()
-    ]
-    itself = [matrices[place] * (batch.offset == 0) for place in excluding_self]
-    columns = [
-        torch.zeros_like(matrix) if even else matrix
-        for matrix, even in zip(matrices, is_even, strict=True)
-    ]
-    columns += [*wider, *itself]
-    cells, is_cell = _used_cells(columns)
+    columns = added.of(targets, matrices, batch)
+    cells, is_cell = _used_cells(columns) if known is None else _cells_in_block(known, block)
     dtype = accumulation_dtype(cells.device)
     picked = [column.flatten(1).gather(1, cells).to(dtype) for column in columns]
     values = torch.stack(picked, -1) * is_cell[..., None]
@@ -107,11 +132,22 @@ def lay_out(
     )
 
 
-def _used_cells(columns: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The places in [query, key] where any column is not zero; which of these are not filled up.
+def _cells_in_block(of_batch: Cells, block: UnitBlock) -> Cells:
+    """Those of a batch's cells that are in a block, by their places in it."""
+    units = range(block.batch.word.shape[1])
+    queries = units[block.batch.queries]
+    keys = units[block.batch.keys]
+    inputs = block.token_block.inputs
+    places = of_batch.places[inputs]
+    query = places // len(units) - queries.start
+    key = places % len(units) - keys.start
+    is_in_block = (query >= 0) & (query < len(queries)) & (key >= 0) & (key < len(keys))
+    is_used = of_batch.is_used[inputs] & is_in_block
+    return Cells((query * len(keys) + key) * is_used, is_used)
 
-    Shape: each column [input, query, key] -> [input, cell] twice.
-    """
+
+def _used_cells(columns: list[Tensor]) -> Cells:
+    """The cells where any column is not zero. Shape: each column [input, query, key]."""
     used = torch.stack([column != 0 for column in columns]).any(0).flatten(1)
     number, place = used.nonzero().T
     count = used.sum(1)
@@ -120,7 +156,7 @@ def _used_cells(columns: list[Tensor]) -> tuple[Tensor, Tensor]:
     rank = torch.arange(len(place), device=used.device) - start[number]
     cells[number, rank] = place
     is_cell = torch.arange(cells.shape[1], device=used.device) < count[:, None]
-    return cells, is_cell
+    return Cells(cells, is_cell)
 
 
 def _by_query(

@@ -1,7 +1,7 @@
 """A consumer of attention: every head of a batch against the targets of patterns."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from attnscan.results.label_rules import RESTING
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.blocks import KEY_SETS, PAIR_SUMS
 from attnscan.scoring.cross import ALL_PATTERNS
-from attnscan.scoring.layout import Layout, Spread, lay_out
+from attnscan.scoring.layout import AddedColumns, Cells, Layout, Spread, cells_of_batch, lay_out
+from attnscan.scoring.patterns import INDUCTION
 from attnscan.scoring.units import (
     BatchSums,
     Targets,
@@ -44,15 +45,17 @@ class PatternScorer:
         names = [pattern.id for pattern in patterns]
         # A user's own patterns see all queries of a block
         self.all_queries = not set(patterns) <= set(ALL_PATTERNS)
+        # The last earlier word that is seen may be another under each mask
+        self._may_share_cells = not self.all_queries and INDUCTION not in patterns
+        self._n_layouts = 0
         self._resting = [place for place, name in enumerate(names) if name in RESTING]
-        self._excluding_self = [
-            place for place, pattern in enumerate(patterns) if pattern.excludes_self
-        ]
-        self._parts = {
+        parts = {
             place: names.index(pattern.part_of)
             for place, pattern in enumerate(patterns)
             if pattern.part_of in names
         }
+        excluding_self = [place for place, pattern in enumerate(patterns) if pattern.excludes_self]
+        self._added_columns = AddedColumns(parts, excluding_self)
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
@@ -99,7 +102,22 @@ class PatternScorer:
         return logs.mul_(weights).sum(-1)
 
     def _layout(self, block: UnitBlock) -> Layout:
-        return lay_out(self._targets, block, self._parts, self._excluding_self)
+        """Lay out the targets of a block.
+
+        The host waits for another device to count the cells of the first mask. Where there are
+        more masks, of layers or of inputs of other lengths, it does so once for all of them.
+        """
+        on_cpu = block.weights.device.type == "cpu"
+        is_whole = block.rows == block.token_block.rows
+        self._n_layouts += 1
+        known = None
+        if self._n_layouts > 1 and self._may_share_cells and is_whole and not on_cpu:
+            known = self._cells_of_batch
+        return lay_out(self._targets, block, self._added_columns, known)
+
+    @cached_property
+    def _cells_of_batch(self) -> Cells:
+        return cells_of_batch(self._targets, self._added_columns)
 
     def _measure(self, layout: Layout, block: UnitBlock) -> _Measured:
         """Measure rows on each column, over every key and over words alone."""
@@ -171,6 +189,7 @@ class PatternScorer:
         measured = self._sums.arrays()
         measured["entropy"] = 0.0 - measured.pop("minus_entropy")
         patterns = len(self._targets.patterns)
+        parts = self._added_columns.parts
         # Rows with any weight count over every key, those with some on words among words
         by_query = measured["by_query"]
         counts = by_query.reshape(*by_query.shape[:-1], 2, len(KEY_SETS), -1)
@@ -181,13 +200,11 @@ class PatternScorer:
         sums["rows"] = counts_by_key_set["every_key"][..., -1:]
         for key_set in KEY_SETS:
             columns = self._with_spreads(measured, key_set)
-            weight, wider, self_mass = np.split(
-                columns, [patterns, patterns + len(self._parts)], axis=-1
-            )
+            weight, wider, self_mass = np.split(columns, [patterns, patterns + len(parts)], axis=-1)
             whole = weight.copy()
-            whole[..., list(self._parts)] = wider
+            whole[..., list(parts)] = wider
             itself = np.zeros_like(weight)
-            itself[..., self._excluding_self] = self_mass
+            itself[..., self._added_columns.excluding_self] = self_mass
             chance = counts_by_key_set[key_set][..., patterns : 2 * patterns]
             if f"even.{key_set}" in measured:
                 chance = self._with_spreads(measured, f"even.{key_set}")[..., :patterns]

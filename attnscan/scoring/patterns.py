@@ -363,8 +363,9 @@ PATTERNS = (
     shipped(bag_of_words, "B", "#d55e00", "everywhere", "its own sentence evenly", even=True),
 )
 """The patterns that every model is scored for, in the order of every table."""
+INDUCTION = shipped(induction, "J", "#0072b2", "same", "what followed the same word before")
 CAUSAL_PATTERNS = (
-    shipped(induction, "J", "#0072b2", "same", "what followed the same word before"),
+    INDUCTION,
     shipped(duplicate_token, "T", "#56b4e9", "same", "the same word before"),
     shipped(first_token, "F", "#4d4d4d", "rest", "the first token"),
 )
