@@ -14,18 +14,19 @@ a model of BERT base's shape, in batches as attnscan makes them. `run.py` measur
 the processor multiplies in it.
 
 With `--device`, a GPU is: the shapes of BERT base and BERT large in float32 and bfloat16, one
-batch, each run synchronized before the clock is read, in four minutes at most. Before anything is
-timed there, the scores are held against those of float32 on the CPU.
+batch, each run synchronized before the clock is read, in four minutes at most: rows that the time
+does not reach have dashes. Before anything is timed there, the scores are held against those of
+float32 on the CPU.
 """
 
 import argparse
+import copy
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from itertools import product
 
 import numpy as np
 import torch
@@ -190,16 +191,20 @@ def score(tap: AttentionTap, batch: EncodedBatch) -> np.ndarray:
     return scores_of(scorer.sums(), [pattern.scored for pattern in PATTERNS]).every_key.score
 
 
+def scores_on_cpu(model: BertModel, inputs: list[EncodedInput]) -> np.ndarray:
+    """The scores of a model on a CPU."""
+    with AttentionTap(model) as tap:
+        return score(tap, collate(inputs))
+
+
 def check(
-    model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype
+    tap: AttentionTap, inputs: list[EncodedInput], expected: np.ndarray, device: torch.device
 ) -> None:
     """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format
     explains.
     """
-    with AttentionTap(model.to("cpu", torch.float32)) as tap:
-        expected = score(tap, collate(inputs))
-    with AttentionTap(model.to(device, dtype)) as tap:
-        found = score(tap, collate(inputs).to(device))
+    dtype = tap.model.dtype
+    found = score(tap, collate(inputs).to(device))
     off = float(np.nanmax(np.abs(found - expected)))
     assert off < MOST_OFF[dtype], f"scores in {dtype} are off by {off:.1e}"
 
@@ -207,28 +212,48 @@ def check(
 def device_rows(device: torch.device, runs: int, tokens: int) -> Iterator[str]:
     """A line for each shape, length and format of numbers on a GPU; so many tokens a batch.
 
-    All share the time that there is: slow ones are run less often.
+    All share the time that there is: slow ones are run less often, or not at all.
     """
-    cases = list(product(SHAPES, BOUNDS, MOST_OFF))
     end = time.perf_counter() + DEVICE_SECONDS
-    for number, (shape, length, dtype) in enumerate(cases):
-        model = random_bert(*SHAPES[shape])
-        inputs = inputs_of(length, max(1, tokens // length))
-        check(model, inputs[:2], device, dtype)
-        batch = collate(inputs).to(device)
-        with AttentionTap(model) as tap:
-            rivals = {"scan": partial(score, tap, batch), "plain": partial(plain, model, batch)}
-            synchronized = {name: partial(synchronize, device, run) for name, run in rivals.items()}
-            costs = in_turn(synchronized, 1)
-            seconds = sum(measured[0].wall for measured in costs.values())
-            share = (end - time.perf_counter()) / (len(cases) - number)
-            affordable = int(share / max(seconds, 1e-9)) - 1  # one more is not counted
-            if affordable > 1:
-                costs = in_turn(synchronized, min(runs, affordable))
-        speed = len(inputs) / statistics.median(cost.wall for cost in costs["scan"])
-        ratio, _ = ratios(costs["scan"], costs["plain"])
-        name = str(dtype).removeprefix("torch.")
-        yield f"| {shape} | {length} | {name} | {speed:,.0f} | {ratio:.2f} | {BOUND_ON_GPU:.2f} |"
+    cases_left = len(SHAPES) * len(BOUNDS) * len(MOST_OFF)
+    for shape, (layers, heads) in SHAPES.items():
+        on_cpu = random_bert(layers, heads)
+        for length in BOUNDS:
+            inputs = inputs_of(length, max(1, tokens // length))
+            expected = None
+            for dtype in MOST_OFF:
+                name = str(dtype).removeprefix("torch.")
+                share = (end - time.perf_counter()) / cases_left
+                cases_left -= 1
+                figures = "– | –"
+                if share > 0:
+                    if expected is None:
+                        expected = scores_on_cpu(on_cpu, inputs[:2])
+                    model = copy.deepcopy(on_cpu).to(device, dtype)
+                    with AttentionTap(model) as tap:
+                        check(tap, inputs[:2], expected, device)
+                        figures = device_figures(tap, inputs, device, runs, share)
+                yield f"| {shape} | {length} | {name} | {figures} | {BOUND_ON_GPU:.2f} |"
+
+
+def device_figures(
+    tap: AttentionTap, inputs: list[EncodedInput], device: torch.device, runs: int, seconds: float
+) -> str:
+    """Pairs a second, and the time of a scan beside that of an sdpa forward; in so many seconds."""
+    batch = collate(inputs).to(device)
+    rivals: dict[str, Callable[[], object]] = {
+        "scan": partial(score, tap, batch),
+        "plain": partial(plain, tap.model, batch),
+    }
+    synchronized = {name: partial(synchronize, device, run) for name, run in rivals.items()}
+    costs = in_turn(synchronized, 1)
+    seconds_of_a_run = sum(measured[0].wall for measured in costs.values())
+    affordable = int(seconds / seconds_of_a_run) - 3  # two have run, and one more is not counted
+    if affordable > 1:
+        costs = in_turn(synchronized, min(runs, affordable))
+    speed = len(inputs) / statistics.median(cost.wall for cost in costs["scan"])
+    ratio, _ = ratios(costs["scan"], costs["plain"])
+    return f"{speed:,.0f} | {ratio:.2f}"
 
 
 def main() -> None:
