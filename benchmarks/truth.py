@@ -4,11 +4,12 @@ intervals hold the truth.
     python benchmarks/truth.py [--only classify heads ...] [--model bundled DIRECTORY ...]
 
 attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is
-imported. `by_loops.py` works the same numbers out in plain loops from transformers' own attention,
-and each is compared with what the command wrote; the other `truth_of_*.py` do so for the rest.
-Where attnscan draws at random, its draw is made again, or a draw of one's own is compared within
-its error. `coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more
-than its bound makes the exit status 1. Tables are made by as many processes as there are cores.
+imported, but in the forks that are the commands. `by_loops.py` works the same numbers out in plain
+loops from transformers' own attention, and each is compared with what the command wrote; the other
+`truth_of_*.py` do so for the rest. Where attnscan draws at random, its draw is made again, or a
+draw of one's own is compared within its error. `coverage_of_intervals.py` draws pairs anew,
+vectorised. A number that differs by more than its bound makes the exit status 1. Tables are made by
+as many processes as there are cores.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import json
 import math
 import multiprocessing
 import os
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -280,7 +282,9 @@ def main() -> int:
             for tally in itertools.chain.from_iterable(made[model, n].result() for n in names):
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)
-    print(f"{time.perf_counter() - start:.0f} s, {options.jobs} processes", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = f"{time.perf_counter() - start:.0f} s, {options.jobs} processes"
+    print(f"{wall}, {used.ru_utime + used.ru_stime:.0f} s of CPU", flush=True)
     if "coverage" in options.only:
         for line in ("", *coverage_of_intervals.lines(options.model, options.population)):
             print(line, flush=True)

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -469,14 +470,19 @@ def _describe_weights(model: Any) -> list[str]:
 
     A pooler never runs, and is filled with random numbers where it is not saved: it does not count.
     """
+    weights = sorted(model.state_dict().items())
+    running = [weight for weight in weights if "pooler" not in weight[0]]
+    with ThreadPoolExecutor() as pool:  # of a large model, one core takes seconds
+        return list(pool.map(_describe_weight, running))
+
+
+def _describe_weight(weight: tuple[str, Any]) -> str:
+    """The name of a weight, its number format, shape and hash."""
     import torch  # not above: what a name means is known without it
 
-    parts = []
-    for name, values in sorted(model.state_dict().items()):
-        if "pooler" not in name:
-            content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-            parts.append(f"{name} {values.dtype} {list(values.shape)} {hashed(content)}")
-    return parts
+    name, values = weight
+    content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return f"{name} {values.dtype} {list(values.shape)} {hashed(content)}"
 
 
 def _describe_config(model: Any) -> Any:
