@@ -157,7 +157,8 @@ class Relatedness:
     @cached_property
     def _word_ids(self) -> list[int]:
         """The ids of all whole words that have a row."""
-        return [number for number in self.words.ids.values() if number < len(self.embedding)]
+        rows = len(self.embedding)
+        return [number for number in self.words.ids.values() if number < rows]
 
     @cached_property
     def _ids(self) -> Tensor:

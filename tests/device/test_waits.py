@@ -38,7 +38,7 @@ MANY = [
     )
 ][:200]
 SENTENCE = "the man saw an unbelievable house near the old river . "
-LONG = [Pair(SENTENCE * times, SENTENCE * (times + 1)) for times in (9, 18, 27, 36)]
+LONG = [Pair(SENTENCE * times, SENTENCE * (times + 1)) for times in (7, 14, 21, 28)]
 """Of 200 to 900 tokens."""
 LONGEST = [Pair(SENTENCE * 100)]
 READINGS: list[dict[str, Any]] = [
@@ -71,13 +71,12 @@ def test_waits_of_a_large_batch_are_few(
     assert len(lengths) > 3  # a control: inputs of one length run together
 
 
-@pytest.mark.parametrize("count", [2, len(SHORT)])
 @pytest.mark.parametrize("options", [{"special": "in"}, *READINGS], ids=_name)
 @pytest.mark.parametrize("model", ["masked-lm", "mpnet"])
 def test_waits_of_a_batch_are_few(
-    model: str, options: dict[str, Any], count: int, models: DeviceModels, ledger: Ledger
+    model: str, options: dict[str, Any], models: DeviceModels, ledger: Ledger
 ) -> None:
-    _check_waits(models(model), SHORT[:count], ledger, **options)
+    _check_waits(models(model), SHORT, ledger, **options)
 
 
 def _check_waits(model: str, pairs: list[Pair], ledger: Ledger, **options: Any) -> set[int]:

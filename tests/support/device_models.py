@@ -1,15 +1,18 @@
-"""Small random models of several kinds, saved with the bundled model's tokenizer."""
+"""Small random models of several kinds, saved with the first tokens of the bundled model."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers as t
+from support.tokenizers_of_kinds import wordpiece_of
 from support.toy_decoder import save_induction_gpt2
 from support.translator import TRANSLATOR
 
 from attnscan.model.sources import bundled_directory
 
+TOKENS = 6000  # every letter, and words enough to say which are related
 SIZES: dict[str, Any] = {
     "hidden_size": 24,
     "num_hidden_layers": 3,
@@ -55,9 +58,16 @@ class DeviceModels:
 def _tokenizer(name: str) -> Any:
     if name == "marian":
         return t.AutoTokenizer.from_pretrained(TRANSLATOR)
-    tokenizer = t.AutoTokenizer.from_pretrained(bundled_directory())
+    tokenizer = wordpiece_of(_first_tokens(), "token_type_ids")
     tokenizer.model_max_length = 2048
     return tokenizer
+
+
+@cache
+def _first_tokens() -> list[str]:
+    bundled = bundled_directory()
+    assert bundled is not None
+    return (bundled / "vocab.txt").read_text(encoding="utf-8").splitlines()[:TOKENS]
 
 
 def _model(name: str, vocabulary: int) -> Any:

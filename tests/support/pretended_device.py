@@ -27,6 +27,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -285,6 +286,15 @@ class _PythonMode(TorchFunctionMode):
         return moved
 
 
+@cache
+def _consists_of_others(func: Any) -> bool:
+    """Whether an operation has no kernel of its own."""
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    return composite in func.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), composite
+    )
+
+
 class _KernelMode(TorchDispatchMode):
     """What reaches a kernel."""
 
@@ -298,10 +308,11 @@ class _KernelMode(TorchDispatchMode):
         name = func.overloadpacket.__name__
         operands = _tensors((*args, *kwargs.values()))
         marks = [is_on_device(operand) for operand in operands]
-        with self:  # in inference mode, what consists of several operations comes whole
-            result = func.decompose(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
+        if _consists_of_others(func):  # in inference mode it comes whole
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         if any(marks):
             self._check(func, name, operands, marks)
         result = func(*args, **kwargs)
