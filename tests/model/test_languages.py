@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.families import ENCODER_DECODERS, tiny_encoder_decoder, tiny_model, tiny_writer
+from support.families import (
+    ENCODER_DECODERS,
+    TAPPED,
+    tiny_encoder_decoder,
+    tiny_model,
+    tiny_writer,
+)
 from support.tiny_checkpoints import SMALL, refusal, save
 from torch import Tensor
 from transformers import (
@@ -182,6 +188,6 @@ def test_targets_are_shifted_as_the_model_shifts_labels(family: str) -> None:
 
 
 def test_what_does_not_write_is_known() -> None:
-    assert not writes_text(tiny_model("bert", {"vocab_size": 60}))
+    assert not writes_text(tiny_model("bert", TAPPED["bert"]))
     assert not writes_text(tiny_encoder_decoder("bart"))  # without the head that predicts words
     assert not writes_text(tiny_encoder_decoder("bart").get_encoder())

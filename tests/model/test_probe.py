@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.families import REFUSED, TAPPED, tiny_model
+from support.families import REFUSED, TAPPED, UNTAPPED, tiny_model
 
 from attnscan.errors import CaptureError
 from attnscan.model import probe
@@ -120,7 +120,7 @@ def test_families_without_such_attention_are_refused_by_name(family: str) -> Non
 
 
 def test_a_model_that_does_not_take_eager_attention_is_refused() -> None:
-    model: Any = tiny_model("deberta-v2", {"vocab_size": 60})
+    model: Any = tiny_model("deberta-v2", UNTAPPED["deberta-v2"])
     model.set_attn_implementation = lambda _: None
     model.config._attn_implementation = "sdpa"
     with pytest.raises(CaptureError, match="cannot be turned to eager attention once it is"):

@@ -63,7 +63,8 @@ TAPPED_ENCODERS: dict[str, Settings] = {
         ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL
     ),
     **dict.fromkeys(("layoutlm", "markuplm", "nomic_bert", "gte", "jina_embeddings_v3"), _SMALL),
-    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "roc_bert", "splinter"), _SMALL),
+    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "splinter"), _SMALL),
+    "roc_bert": {**_SMALL, "shape_vocab_size": VOCABULARY, "pronunciation_vocab_size": VOCABULARY},
     **{key: {**_SMALL, "embedding_size": 16} for key in ("albert", "electra")},
     "distilbert": {
         **_VOCAB,
@@ -101,9 +102,13 @@ TAPPED_DECODERS: dict[str, Settings] = {
     **dict.fromkeys(("llama", "qwen2", "olmo2", "stablelm", "doge"), GROUPED),
     **dict.fromkeys(("mistral", "phi3", "starcoder2"), _WINDOW),
     **dict.fromkeys(("qwen3", "gemma"), _GEMMA),
-    **{
-        key: {**_GEMMA, "sliding_window": 4} for key in ("gemma3_text", "gemma4_text")
-    },  # of unequal heads the latter
+    "gemma3_text": {**_GEMMA, "sliding_window": 4},
+    "gemma4_text": {  # its heads are of unequal width
+        **_GEMMA,
+        "sliding_window": 4,
+        "vocab_size_per_layer_input": VOCABULARY,
+        "hidden_size_per_layer_input": 8,
+    },
     **{key: {**GROUPED, **_EXPERTS} for key in ("mixtral", "jetmoe")},
     "opt": {**_SMALL, **_IDS, "word_embed_proj_dim": 32, "ffn_dim": 37},
     "ctrl": {**_VOCAB, "n_embd": 32, "n_layer": 3, "n_head": 4, "dff": 37, "n_positions": 64},
