@@ -78,8 +78,17 @@ class EncodedBatch:
     @property
     def offset(self) -> Tensor:
         """How far the key stands after the query. Shape: [1, query, key]."""
-        place = torch.arange(self.word.shape[1], dtype=torch.int32, device=self.word.device)
-        return place[None, None, self.keys] - place[None, self.queries, None]
+        return self._place[None, None, self.keys] - self._place[None, self.queries, None]
+
+    @property
+    def first_key(self) -> Tensor:
+        """Which keys are the first unit of their input. Shape: [1, 1, key], bool."""
+        return self._place[None, None, self.keys] == 0
+
+    @property
+    def _place(self) -> Tensor:
+        """The place of each unit. Shape: [unit], int32."""
+        return torch.arange(self.word.shape[1], dtype=torch.int32, device=self.word.device)
 
     @property
     def delimiters(self) -> tuple[Tensor, Tensor, Tensor]:

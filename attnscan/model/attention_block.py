@@ -74,6 +74,22 @@ Consumer = Callable[[AttentionBlock], None]
 """Takes blocks; of an input, layers come in order."""
 
 
+def seen_keys(visible: Tensor, ranges: Sequence[slice]) -> list[slice]:
+    """From the first to the last key that any query of a range sees, for each of some ranges.
+
+    All keys for a range that sees none. What is beyond has no weight: layers of a sliding window
+    see few keys of a long input, and causal ones half of them.
+    Shape: `visible` [input, query, key], bool.
+    """
+    keys = visible.shape[2]
+    is_seen = torch.stack([visible[:, queries].any(1).any(0) for queries in ranges])
+    places = torch.arange(keys, device=visible.device)
+    first = torch.where(is_seen, places, keys).amin(1)
+    last = torch.where(is_seen, places, -1).amax(1)
+    ends = torch.stack([first, last + 1], 1).tolist()  # the host waits once
+    return [slice(start, stop) if start < stop else slice(0, keys) for start, stop in ends]
+
+
 def expand_to_both_texts(visible: Tensor, sizes: Sequence[tuple[int, int]]) -> Tensor:
     """Which tokens see which, where a target's tokens are counted behind its source's.
 

@@ -23,7 +23,12 @@ import torch
 from torch import Tensor, nn
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_block import AttentionBlock, Consumer, expand_to_both_texts
+from attnscan.model.attention_block import (
+    AttentionBlock,
+    Consumer,
+    expand_to_both_texts,
+    seen_keys,
+)
 from attnscan.model.attention_functions import (
     ATTENTION,
     attend_by,
@@ -206,6 +211,8 @@ class _Mask:
     """Of each input, whether it is known to add nothing to it."""
     source: Tensor | None
     """The model's own mask: kept alive, so that no other gets its id."""
+    seen: dict[int, list[tuple[slice, slice]]] = field(default_factory=dict)
+    """Of each long input, ranges of queries and the keys that each sees."""
 
 
 @dataclass(frozen=True)
@@ -228,13 +235,13 @@ class _Operands:
         """Whether they are in main memory."""
         return _is_on_cpu(self.query)
 
-    def logits(self, inputs: slice, heads: slice, rows: int, columns: int) -> Tensor:
+    def logits(self, inputs: slice, heads: slice, rows: slice, columns: slice) -> Tensor:
         """The input of the softmax, as eager attention computes it: to the last bits.
 
         Shape: [batch, head, query, key], float32.
         """
-        query = self.query[inputs, heads, :rows]
-        key = self.key[inputs, heads, :columns]
+        query = self.query[inputs, heads, rows]
+        key = self.key[inputs, heads, columns]
         # Logits are products in float32 even of half precision, so that every device gives the
         # same scores: what has to be copied for them is small.
         if query.dtype.itemsize < torch.float32.itemsize:
@@ -248,9 +255,9 @@ class _Operands:
         if not scaled_first:
             logits *= self.scaling
         if self.bias is not None:
-            logits += _select(self.bias, inputs, heads)[..., :rows, :columns]
+            logits += _select(self.bias, inputs, heads)[..., rows, columns]
         if self.mask.added is not None and not all(self.mask.adds_nothing[inputs]):
-            logits += _select(self.mask.added, inputs, heads)[..., :rows, :columns]
+            logits += _select(self.mask.added, inputs, heads)[..., rows, columns]
         return logits
 
 
@@ -353,13 +360,12 @@ class _Run:
         heads_in_layer = operands.query.shape[1]
         parts = _parts(self.sizes, heads_in_layer, on_cpu=operands.on_cpu)
         for inputs, heads, (rows, columns) in parts:
-            weights = torch.softmax(operands.logits(inputs, heads, rows, columns), dim=-1)
             # Each product with values that are apart in memory would copy them
             value = operands.value[inputs, heads, :columns].contiguous()
             output_of_block = None
             if not self._is_last(layer):
                 output_of_block = output[inputs, heads, :rows]
-                output_of_block[:] = torch.matmul(weights.to(value.dtype), value)
+            weights = self._attend(operands, inputs, heads, value, output_of_block, rows=rows)
             yield AttentionBlock(
                 grid=self.tap.calls.grid,
                 layer=layer,
@@ -374,6 +380,62 @@ class _Run:
                 output=output_of_block,
             )
             del weights
+
+    def _attend(
+        self,
+        operands: _Operands,
+        inputs: slice,
+        heads: slice,
+        value: Tensor,
+        output: Tensor | None,
+        *,
+        rows: int,
+    ) -> Tensor:
+        """Compute the weights of some heads on some inputs and, where it is wanted, their output.
+
+        Logits of one long input are larger than the cache: they are made for some queries at a
+        time, and only of keys that any of these sees.
+        Shape: `value` [input, head, key, dimension], `output` [input, head, query, dimension]
+        -> [input, head, query, key], float32.
+        """
+        columns = value.shape[2]
+        most = rows
+        if operands.on_cpu and rows * columns > _BLOCK_CELLS:
+            most = max(_MIN_ROWS, _BLOCK_CELLS // columns)
+        if most >= rows:
+            logits = operands.logits(inputs, heads, slice(0, rows), slice(0, columns))
+            weights = torch.softmax(logits, dim=-1)
+            if output is not None:
+                output[:] = torch.matmul(weights.to(value.dtype), value)
+            return weights
+        count, heads_in_block = value.shape[:2]
+        weights = torch.empty(count, heads_in_block, rows, columns, device=value.device)
+        for queries, keys in self._seen(operands.mask, inputs, (rows, columns), most):
+            of_queries = weights[:, :, queries]
+            if keys != slice(0, columns):
+                of_queries.zero_()
+            logits = operands.logits(inputs, heads, queries, keys)
+            of_queries[..., keys] = torch.softmax(logits, dim=-1)
+            if output is not None:
+                seen = of_queries[..., keys].to(value.dtype)
+                output[:, :, queries] = torch.matmul(seen, value[:, :, keys])
+        return weights
+
+    def _seen(
+        self, mask: _Mask, inputs: slice, size: tuple[int, int], most: int
+    ) -> list[tuple[slice, slice]]:
+        """Ranges of at most so many queries of an input, and which keys each of them sees."""
+        rows, columns = size
+        if inputs.start not in mask.seen:
+            starts = range(0, rows, most)
+            ranges = [slice(start, min(start + most, rows)) for start in starts]
+            keys = [slice(0, columns)] * len(ranges)
+            if not all(mask.adds_nothing[inputs]):
+                first = columns if self.tap.kind is AttentionKind.CROSS else 0
+                visible = mask.visible[inputs, first : first + rows, :columns]
+                keys = seen_keys(visible, ranges)
+            mask.seen[inputs.start] = list(zip(ranges, keys, strict=True))
+        return mask.seen[inputs.start]
 
     def _mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> _Mask:
         """What a mask does, worked out once for all layers that have it."""

@@ -132,16 +132,32 @@ class ClassScorer:
     def take(self, parts: Sequence[UnitBlock]) -> None:
         """Add the sums of some inputs."""
         factors = [part.row_factors * part.query_word[:, :, None] for part in parts]
-        words = []
+        means = self._mean_row(parts, factors)
+        for part, part_factors, mean in zip(parts, factors, means, strict=True):
+            self._add(part, part_factors, mean)
+
+    def _mean_row(self, parts: Sequence[UnitBlock], factors: Sequence[Tensor]) -> list[Tensor]:
+        """The mean scaled row of all words, on the keys of each part.
+
+        Shape: each [input, head, 1, key].
+        """
+        heads = parts[0].heads
+        counts = []
         summed = []
         for part, part_factors in zip(parts, factors, strict=True):
             eligible = part_factors[:, :, self._counted]
-            words.append(eligible.sum(-1, dtype=torch.float32)[..., None, None])
-            summed.append(self._scale_of_words(part)[:, :, None] @ part.weights_and_even)
-        heads = parts[0].heads
-        mean = reduce(torch.add, summed)[:, :heads] / reduce(torch.add, words).clip(1)
-        for part, part_factors in zip(parts, factors, strict=True):
-            self._add(part, part_factors, mean)
+            counts.append(eligible.sum(-1, dtype=torch.float32)[..., None, None])
+            on_keys = self._scale_of_words(part)[:, :, None] @ part.weights_and_even
+            summed.append(on_keys[:, :heads])
+        count = reduce(torch.add, counts).clip(1)
+        if len(parts) == 1:
+            return [summed[0] / count]
+        units = self._units.batch.word.shape[1]
+        total = summed[0].new_zeros(*summed[0].shape[:-1], units)
+        for part, on_keys in zip(parts, summed, strict=True):
+            total[..., part.batch.keys] += on_keys
+        mean = total / count
+        return [mean[..., part.batch.keys] for part in parts]
 
     def _scale_of_words(self, block: UnitBlock) -> Tensor:
         """The factor for `UnitBlock.weights_and_even`; 0 for queries that are no words.

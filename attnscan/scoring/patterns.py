@@ -276,7 +276,8 @@ def induction(batch: EncodedBatch) -> Tensor:
     """  # noqa: E501 (an entry of a docstring is one line)
     earlier = duplicate_token(batch)
     last = earlier & (earlier.flip(-1).cumsum(-1).flip(-1) == 1)
-    return last.roll(1, -1) & batch.word[:, None, batch.keys]
+    is_behind_another = batch.offset != batch.offset[..., :1]
+    return last.roll(1, -1) & is_behind_another & batch.word[:, None, batch.keys]
 
 
 def duplicate_token(batch: EncodedBatch) -> Tensor:
@@ -325,8 +326,7 @@ def first_token(batch: EncodedBatch) -> Tensor:
       cat     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
       ran     1     ·     ·     ·     ·     ·     ·     ·     ·     ·
     """
-    first = batch.offset == batch.offset[..., :1]
-    return batch.word[:, batch.queries, None] & first & (batch.offset != 0)
+    return batch.word[:, batch.queries, None] & batch.first_key & (batch.offset != 0)
 
 
 IDENTICAL = shipped(identical, "I", "#009e73", "same", "the same words", excludes_self=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, seen_keys
 from attnscan.results.attention import MIN_ON_WORDS
 from attnscan.results.predictions import WordDependencies
 from attnscan.results.scores import FloatArray
@@ -64,6 +64,8 @@ class UnitBlock:
     """These inputs by units under the block's mask, with the units that are queries and keys."""
     rows: slice
     """The tokens that are queries."""
+    columns: slice
+    """The tokens that are keys: of a long input those that any of the queries sees."""
     cache: dict[str, Any]
     """Values that all layers of one mask share."""
 
@@ -118,7 +120,7 @@ class UnitBlock:
         tokens.scatter_add_(1, query, torch.ones_like(query, dtype=tokens.dtype))
         return _UnitPlaces(
             query=query[:, None, :, None],
-            key=_places(self.batch.unit[:, self.token_block.columns], keys)[:, None, None],
+            key=_places(self.batch.unit[:, self.columns], keys)[:, None, None],
             tokens=tokens[:, None, :-1, None].clip(1),
             queries=len(queries),
             keys=len(keys),
@@ -158,7 +160,7 @@ class UnitBlock:
         weights = self.token_block.weights_and_even
         if weights is None:
             weights = self.token_block.weights
-        return self.by_units(weights[:, :, rows])
+        return self.by_units(weights[:, :, rows, self.columns])
 
     @cached_property
     def marked(self) -> Tensor:
@@ -229,7 +231,7 @@ class UnitBlock:
     def even(self) -> Tensor:
         """Even attention over the keys that may be seen. Shape: [input, 1, query, key], float32."""
         block = self.token_block
-        visible = block.visible[block.inputs, None, self.rows, block.columns].float()
+        visible = block.visible[block.inputs, None, self.rows, self.columns].float()
         return self.by_units(visible / visible.sum(-1, keepdim=True).clip(1))
 
 
@@ -267,6 +269,7 @@ class Units:
         self.batch = batch
         self.by_query = by_query
         self._cache: dict[tuple[int, ...], _UnderMask] = {}
+        self._seen: dict[tuple[int, int], list[slice]] = {}
         self._scratch: list[Tensor] = []
         self._renormalised: weakref.ref[UnitBlock] | None = None
         """The block that `among_words` was made of; its weights are not kept alive."""
@@ -339,17 +342,38 @@ class Units:
             weights=block.weights[places],
             weights_and_even=None if both is None else both[places],
         )
+        ranges = self._row_ranges(block.rows, inputs.start, most)
+        columns_of_ranges = [block.columns]
+        if len(ranges) > 1:
+            columns_of_ranges = self._seen_columns(block, inputs, ranges)
         parts = []
-        for rows in self._row_ranges(block.rows, inputs.start, most):
-            under_mask = self._under_mask(block, inputs, rows)
+        for rows, columns in zip(ranges, columns_of_ranges, strict=True):
+            under_mask = self._under_mask(block, inputs, rows, columns)
             unit_block = UnitBlock(
                 token_block=token_block,
                 batch=under_mask.batch,
                 rows=rows,
+                columns=columns,
                 cache=under_mask.cache,
             )
             parts.append(unit_block)
         return parts
+
+    def _seen_columns(
+        self, block: AttentionBlock, inputs: slice, ranges: list[slice]
+    ) -> list[slice]:
+        """The keys that each range of queries sees, once for all layers with the block's mask.
+
+        They cut no word in two.
+        """
+        key = (id(block.visible), inputs.start)
+        if key not in self._seen:
+            columns = seen_keys(block.visible[inputs, :, block.columns], ranges)
+            if self.batch.unit is not None:
+                unit = self.batch.inputs[inputs.start].unit
+                columns = [_whole_units(unit, tokens) for tokens in columns]
+            self._seen[key] = columns
+        return self._seen[key]
 
     def _row_ranges(self, rows: slice, number: int, most: int) -> list[slice]:
         """Split the tokens of an input into ranges that cut no word in two."""
@@ -363,16 +387,26 @@ class Units:
         stops = [*starts[1:], stop]
         return [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
-    def _under_mask(self, block: AttentionBlock, inputs: slice, rows: slice) -> _UnderMask:
-        """Some inputs and queries under the mask of a block, once for all layers that have it."""
-        columns = block.columns
-        ends = (inputs.start, inputs.stop, rows.start, rows.stop, columns.stop)
+    def _under_mask(
+        self, block: AttentionBlock, inputs: slice, rows: slice, columns: slice
+    ) -> _UnderMask:
+        """Some inputs, queries and keys under the mask of a block, once for all layers with it."""
+        ends = (inputs.start, inputs.stop, rows.start, rows.stop, columns.start, columns.stop)
         key = (*ends, id(block.visible))
         if key not in self._cache:
             visible = block.visible[inputs, rows, columns]
             batch = self.batch.with_mask(visible, inputs, rows, columns)
             self._cache[key] = _UnderMask(block.visible, batch, {})
         return self._cache[key]
+
+
+def _whole_units(unit: Sequence[int], tokens: slice) -> slice:
+    """A range of tokens and, at both its ends, the other tokens of their units."""
+    stop = min(tokens.stop, len(unit))  # padding behind a shorter input is in no range
+    last = unit[stop - 1]
+    while stop < len(unit) and unit[stop] == last:
+        stop += 1
+    return slice(unit.index(unit[tokens.start]), stop)
 
 
 class UnitConsumer(Protocol):

@@ -58,18 +58,41 @@ def move_words(
     }
 
     def restore(consume: Consumer) -> Consumer:
-        return lambda block: consume(_put_back(block, order))
+        put_back = _PutBack(order)
+        return lambda block: consume(put_back(block))
 
     return changed, restore
 
 
-def _put_back(block: AttentionBlock, order: Tensor) -> AttentionBlock:
-    """Put words back to their places; in cross attention those of the source, which are keys."""
-    places = order[block.inputs, : block.weights.shape[-1]]
-    block = _take_along(block, places, _KEY_AXES)
-    if block.grid.kind is AttentionKind.CROSS:
-        return block
-    return _take_along(block, places, _QUERY_AXES)
+class _PutBack:
+    """Puts the words of blocks back to their places.
+
+    Layers with the same mask go on having the same.
+    """
+
+    def __init__(self, order: Tensor) -> None:
+        self._order = order
+        self._visible: dict[int, tuple[Tensor, Tensor]] = {}
+        """By its id a mask, which is kept alive, and what words see at their own places."""
+
+    def __call__(self, block: AttentionBlock) -> AttentionBlock:
+        """Put words back; in cross attention those of the source, which are keys."""
+        places = self._order[block.inputs, : block.weights.shape[-1]]
+        restored = _take_along(block, places, _KEY_AXES)
+        if block.grid.kind is AttentionKind.CROSS:
+            return restored  # whose queries see all of the source
+        restored = _take_along(restored, places, _QUERY_AXES)
+        return replace(restored, visible=self._visible_at_places(block.visible))
+
+    def _visible_at_places(self, visible: Tensor) -> Tensor:
+        """What words see at their own places. Shape: [batch, token, token], bool."""
+        if id(visible) not in self._visible:
+            order = self._order[:, : visible.shape[1]]
+            # A short batch runs repeated
+            moved = visible[: len(order)].take_along_dim(order[:, :, None], 1)
+            moved = moved.take_along_dim(order[:, None], 2)
+            self._visible[id(visible)] = (visible, moved)
+        return self._visible[id(visible)][1]
 
 
 def _take_along(block: AttentionBlock, places: Tensor, axes: dict[str, int]) -> AttentionBlock:
