@@ -24,8 +24,8 @@ test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer 
 test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, examples, kills, all draws of each property
 	$(PYTEST) --numprocesses 4 --dist loadgroup -m 'long or hypothesis'  # much of it waits for other processes
 
-test-all: $(VENV)/dev.stamp  ## every test, with all draws
-	$(PYTEST) --dist loadgroup
+test-all: $(VENV)/dev.stamp  ## every test once, with all draws of each property; what takes longest begins first
+	$(PYTEST) --numprocesses 4 --dist loadgroup --no-loadscope-reorder  # much of it waits for other processes
 
 lint: $(VENV)/dev.stamp $(WEB)/node_modules/.package-lock.json  ## format and lint; the page's scripts by eslint and tsc
 	$(BIN)/ruff format --check .

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 from support.command_line import A, B  # noqa: E402
 from support.hypothesis_draws import ALL  # noqa: E402
 from support.loaded_models import LoadedModels  # noqa: E402
+from support.remembered import remember_results  # noqa: E402
 from support.toy_bert import save_toy_bert  # noqa: E402
 
 import attnscan  # noqa: E402
 from attnscan.api.readings import with_every_reading  # noqa: E402
-from attnscan.cli.commands_table import COMMAND_NAMES  # noqa: E402
 from attnscan.model.forward import quiet_transformers  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
@@ -43,7 +42,8 @@ settings.register_profile(
 )  # what `make test` asks for
 settings.load_profile("all")
 
-SHARED = Path(__file__).parents[2] / "shared"
+_HERE = Path(__file__).parent
+SHARED = _HERE.parents[1] / "shared"
 _LONG_NAME = 200  # characters or bytes
 
 
@@ -52,6 +52,25 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     to find one name.
     """
     return argname if isinstance(val, str | bytes) and len(val) > _LONG_NAME else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where tests are handed out by groups, long ones are, each by itself, before all others, and
+    the others by their files: what a file makes once is made in one process.
+    """
+    if config.getoption("dist", "no") != "loadgroup":
+        return
+    items.sort(key=_turn)
+    for item in items:
+        if not item.get_closest_marker("long") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(_HERE).as_posix()))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Which tests come first: groups of long ones, as they end last; then other long ones."""
+    is_long = item.get_closest_marker("long") is not None
+    is_grouped = item.get_closest_marker("xdist_group") is not None
+    return 2 - is_long - (is_long and is_grouped)
 
 
 @pytest.fixture(scope="session")
@@ -113,21 +132,7 @@ def each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one command ran, another that asks the same of the model shows: for tests of what is
     shown of a result.
     """
-    results = dict[str, Any]()
-
-    def remembering(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def again(**arguments: Any) -> Any:
-            asked = {name: value for name, value in arguments.items() if name != "progress"}
-            key = f"{function.__name__} {asked!r}"
-            if key not in results:
-                results[key] = function(**arguments)
-            return results[key]
-
-        return again
-
-    for name in COMMAND_NAMES:
-        monkeypatch.setattr(attnscan, name, remembering(getattr(attnscan, name)), raising=False)
+    remember_results(monkeypatch, {})
 
 
 @pytest.fixture

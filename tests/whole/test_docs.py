@@ -16,7 +16,9 @@ from support.drawn_pictures import texts
 from support.families import NOT_CARRIED, REFUSED, TAPPED, UNTAPPED
 from support.links import written
 from support.pictures import DIRECTORY, SCREENS, of_command, pictures, screen, studies
+from support.pictures import PAGES as PAGES_OF
 from support.readme import PAGES, README, updated
+from support.remembered import remember_results
 from support.tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner
 
@@ -31,18 +33,27 @@ from attnscan.inputs.records import KNOWN_COLUMNS
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"
+README_HEADS = pytest.mark.xdist_group("heads")  # its ranking is one, in colours and without
+RESULTS: dict[str, Any] = {}
 RUNS_A_MODEL = re.compile(r"<!-- \$ attnscan (?!patterns|models)(?!.*--help).* -->\n```text")
 
 
+def _marks(page: Path) -> list[pytest.MarkDecorator]:
+    if page == README:
+        return [pytest.mark.long, README_HEADS]
+    return [pytest.mark.long] if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else []
+
+
+@pytest.fixture
+def once_for_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A screen and a page show the same result."""
+    remember_results(monkeypatch, RESULTS)
+
+
+@pytest.mark.usefixtures("once_for_all_pages")
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(
-            page,
-            marks=pytest.mark.long if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else (),
-        )
-        for page in PAGES
-    ],
+    [pytest.param(page, marks=_marks(page)) for page in PAGES],
     ids=lambda page: page.name,
 )
 def test_output_in_pages_is_real(page: Path) -> None:
@@ -76,6 +87,8 @@ def test_what_answers_a_question_of_the_readme_runs(answer: str, place: Path) ->
             "sentence_a,sentence_b\nthe cat sat,a dog ran\nhe ran,they saw him run\n"
         )
         arguments += ["--pairs", "pairs.csv", "--draws", "2"]
+    elif long_text in arguments:  # to hide each of its words tells nothing more
+        arguments += ["--predictive", "off"]
     done = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert done.stdout or (place / "page.html").is_file()
@@ -193,7 +206,6 @@ MADE = {path.name: path.read_bytes() for path in sorted(DIRECTORY.glob("*.svg"))
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("made", [pictures, studies])
 def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]) -> None:
     """If this fails: run `make readme`, and look at what changed."""
@@ -202,7 +214,14 @@ def test_pictures_say_what_the_program_says(made: Callable[[], dict[str, bytes]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", SCREENS)
+@pytest.mark.usefixtures("once_for_all_pages")
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[README_HEADS] if PAGES_OF[command] == README else [])
+        for command in SCREENS
+    ],
+)
 def test_a_screen_says_what_the_program_says(command: str) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     ((name, picture),) = screen(command).items()
