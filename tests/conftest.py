@@ -54,11 +54,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, str | bytes) and len(val) > _LONG_NAME else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before the names of groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where tests are handed out by groups, long ones are, each by itself, before all others, and
     the others by their files: what a file makes once is made in one process.
     """
-    if config.getoption("dist", "no") != "loadgroup":
+    if not config.getoption("loadgroup", False):  # as a process is told that xdist started
         return
     items.sort(key=_turn)
     for item in items:

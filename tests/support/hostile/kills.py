@@ -222,7 +222,7 @@ if __name__ == "__main__":
     )  # a fork, since it runs torch
     saving.start()
     saving.join()
-    records = list(islice(cycle(shipped_pairs()), 12 if kind == "full-disks" else 100))
+    records = list(islice(cycle(shipped_pairs()), 12 if kind == "full-disks" else 60))
     rows = [(f"{i} {record.pair.a}", record.pair.b) for i, record in enumerate(records)]
     pd.DataFrame(rows, columns=["sentence_a", "sentence_b"]).to_csv("pairs.csv", index=False)
     trials = {"kills": kills, "per-pair": per_pair_kills, "full-disks": full_disks}
