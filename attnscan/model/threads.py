@@ -58,3 +58,15 @@ def parallel_map(
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(cores)  # threads that are yet to come start with what was set last
+
+
+def map_in_this_thread(
+    items: Iterable[Item], work: Callable[[Item], R]
+) -> Generator[tuple[Item, R], None, None]:
+    """Do some work on each item, one after the other. Yields as `parallel_map` does.
+
+    What this thread frees of a long input goes back to the system. The heaps of another thread keep
+    it: a gigabyte after 8,192 tokens.
+    """
+    for item in items:
+        yield item, work(item)

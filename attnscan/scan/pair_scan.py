@@ -25,7 +25,7 @@ from attnscan.model.attention_block import Consumer
 from attnscan.model.device_memory import work_in_parts
 from attnscan.model.memory import is_too_long
 from attnscan.model.predictive import MaskedQueries, within_budget
-from attnscan.model.threads import parallel_map
+from attnscan.model.threads import map_in_this_thread, parallel_map
 from attnscan.results.heads import HeadScores
 from attnscan.results.predictions import WordDependencies
 from attnscan.scan.options import OnProgress, ScanOptions, note, silent
@@ -202,7 +202,12 @@ def process_batches(
             return list(work_in_parts(work, batch, longest_of, limit))
 
     done = seen.read if seen is not None else 0
-    with closing(parallel_map(workers, chain([first], stream), work_on)) as results:
+    items = chain([first], stream)
+    if workers == 1 and scanner.loaded.device.type == "cpu":
+        worked = map_in_this_thread(items, work_on)
+    else:
+        worked = parallel_map(workers, items, work_on)
+    with closing(worked) as results:
         for (batch, now), parts in results:
             *earlier, (last, last_result) = parts
             for part, result in earlier:

@@ -1,5 +1,7 @@
 """Threads on one model: how many there are, how they share the cores, the order of results."""
 
+import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnscan.model.threads import most_workers, parallel_map
+from attnscan.model.threads import map_in_this_thread, most_workers, parallel_map
 
 
 def _loaded(device: str = "cpu", **module: Any) -> Any:
@@ -52,6 +54,21 @@ def test_one_worker_runs_on_a_device_and_where_rotations_grow(
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert most_workers(loaded, 1024, 100) == workers
+
+
+def test_one_worker_on_a_cpu_is_the_thread_that_asks() -> None:
+    """Items are taken one by one, as they are worked on."""
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(3):
+            taken.append(item)
+            yield item
+
+    results = map_in_this_thread(items(), lambda item: (item, threading.get_ident(), list(taken)))
+    here = threading.get_ident()
+    assert next(results) == (0, (0, here, [0]))
+    assert list(results) == [(1, (1, here, [0, 1])), (2, (2, here, [0, 1, 2]))]
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
