@@ -20,13 +20,17 @@ demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled mode
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
 
 test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer draws of each property, few processes
+ifdef ALL
+	$(PYTEST) --numprocesses 4 --dist loadgroup --no-loadscope-reorder  # much of it waits for other processes
+else
 	$(PYTEST) --dist worksteal -m 'not long' --hypothesis-profile quick
+endif
 
 test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: browsers, examples, kills, all draws of each property
 	$(PYTEST) --numprocesses 4 --dist loadgroup -m 'long or hypothesis'  # much of it waits for other processes
 
-test-all: $(VENV)/dev.stamp  ## every test once, with all draws of each property; what takes longest begins first
-	$(PYTEST) --numprocesses 4 --dist loadgroup --no-loadscope-reorder  # much of it waits for other processes
+test-all:  ## every test once, with all draws of each property; what takes longest begins first
+	$(MAKE) test ALL=1
 
 lint: $(VENV)/dev.stamp $(WEB)/node_modules/.package-lock.json  ## format and lint; the page's scripts by eslint and tsc
 	$(BIN)/ruff format --check .
