@@ -4,8 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Constraints, not requirements: pip takes these versions of whatever is needed, torch as a CPU build where one is at hand.
-# What is imported is compiled once: far less than what is installed.
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint requirements.lock
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
 # Tests start many processes: what is compiled once is there for the next
 unexport PYTHONDONTWRITEBYTECODE

@@ -63,8 +63,9 @@ TAPPED_ENCODERS: dict[str, Settings] = {
         ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "ernie"), _SMALL
     ),
     **dict.fromkeys(("layoutlm", "markuplm", "nomic_bert", "gte", "jina_embeddings_v3"), _SMALL),
-    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm", "splinter"), _SMALL),
+    **dict.fromkeys(("data2vec-text", "roberta-prelayernorm"), _SMALL),
     "roc_bert": {**_SMALL, "shape_vocab_size": VOCABULARY, "pronunciation_vocab_size": VOCABULARY},
+    "splinter": _SMALL,
     **{key: {**_SMALL, "embedding_size": 16} for key in ("albert", "electra")},
     "distilbert": {
         **_VOCAB,

@@ -48,8 +48,8 @@ def serve(
 ) -> None:
     server = call("serve", context.params)
     with suppress(KeyboardInterrupt):
-        write_stdout(f"{server.url}\n".encode())
         say(f"open this address to ask {' and '.join(server.titles)}; Ctrl-C ends it")
+        write_stdout(f"{server.url}\n".encode())  # last: who reads it may send Ctrl-C at once
         if open_browser and not webbrowser.open(server.url):
             say("no browser is available: open the address by hand")
         while server.thread.is_alive():

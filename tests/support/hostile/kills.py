@@ -79,6 +79,7 @@ def _run_here(
     ranking._SAVE_EVERY = 0.0  # a state after every window, and small windows
     windows._BATCHES_IN_WINDOW = 2, 2  # so that two threads have something to do
     if largest_file is not None:  # a disk that is full: what is written beyond fails
+        sys.dont_write_bytecode = True  # Python would leave half of a module that it compiles
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     sys.argv = ["attnscan", *arguments]
