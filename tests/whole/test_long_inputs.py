@@ -1,4 +1,4 @@
-"""Long inputs are read some queries at a time, of the keys that these see: as if they were whole."""
+"""Long inputs are read some queries at a time: scores are those of the whole input."""
 
 from pathlib import Path
 from typing import Any
