@@ -10,6 +10,7 @@ pass. What other scripts printed, below "By hand", stays.
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,11 @@ SPEED = Path(__file__).parents[1] / "docs" / "speed.md"
 TIMES = "<!-- times by make bench -->"
 END = "<!-- these were the times -->"
 ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
+MEASURED = [
+    *("attnscan/cli", "attnscan/model", "attnscan/scan", "attnscan/scoring"),
+    *("attnscan/inputs/data/pairs.csv", "benchmarks/run.py", "benchmarks/scan.py"),
+]
+"""What times depend on: they are stale once any of it changes."""
 BY_HAND = "\n## By hand\n"  # where what other scripts printed begins
 A = "I went to the store."
 B = "At the store, I bought fresh strawberries."
@@ -108,10 +114,14 @@ def main() -> None:
     )
     args = parser.parse_args()
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    commit = subprocess.check_output(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=RESULTS.parent, text=True
+    ).strip()
     times = [f"Processor time on one core, {where}.", "\n".join(command_times(args.runs))]
     rows = [*startup(args.runs), *scan.rows(args.runs)]
     blocks = [
         "# What attnscan costs",
+        f"<!-- of {commit}: {' '.join(MEASURED)} -->",
         f"Written by `make bench`. {where}.",
         f"Median ratios of {args.runs} neighbouring runs, ours divided by the rival's: below 1 is"
         " faster. Scans are\nof every pattern but `predictive`, with a model of BERT base's shape"

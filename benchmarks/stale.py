@@ -2,9 +2,9 @@
 
     python benchmarks/stale.py
 
-A table that was made by hand says `<!-- of COMMIT: PATH ... -->` below its heading. It is stale if
-a commit since that one has changed any of the paths. A table that does not say so, or that names a
-commit or a path that is not there, cannot be told, and is listed, too.
+A table says `<!-- of COMMIT: PATH ... -->` below its heading, by hand or as `make bench` writes it.
+It is stale if a commit since that one has changed any of the paths. A table that does not say so,
+or that names a commit or a path that is not there, cannot be told, and is listed, too.
 """
 
 import re
@@ -13,17 +13,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-_BY_HAND = "\n## By hand\n"  # tables above are those of `make bench`
+_BY_HAND = "\n## By hand\n"  # tables above are those of `make bench`, with one mark for all
 _SECTION = re.compile(r"^### (.+)$", re.MULTILINE)
 _OF_COMMIT = re.compile(r"<!-- of (?P<commit>[0-9a-f]{7,40}): (?P<paths>[^\n]+?) -->")
 
 
 def stale(results: Path) -> Iterator[str]:
-    """A line for each table by hand that is older than its code, or cannot be told."""
+    """A line for each table that is older than its code, or cannot be told."""
     root = results.parents[1]
-    _, _, by_hand = results.read_text(encoding="utf-8").partition(_BY_HAND)
+    measured, _, by_hand = results.read_text(encoding="utf-8").partition(_BY_HAND)
     _, *sections = _SECTION.split(by_hand)
-    for name, text in zip(sections[::2], sections[1::2], strict=True):
+    tables = [("What make bench writes", measured)]
+    tables += zip(sections[::2], sections[1::2], strict=True)
+    for name, text in tables:
         mark = _OF_COMMIT.search(text)
         if mark is None:
             yield f"{name}: it does not say of which commit it is"

@@ -28,20 +28,21 @@ def _commit(root: Path, path: str, text: str) -> str:
 
 @pytest.fixture
 def first(tmp_path: Path) -> str:
-    """The first commit of a repository with two files of code."""
+    """The first commit of a repository with three files of code."""
     _git(tmp_path, "init", "--quiet")
+    _commit(tmp_path, "measured.py", "1")
     _commit(tmp_path, "code/other.py", "1")
     return _commit(tmp_path, "code/scores.py", "1")
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Lines:
-    """What is said of some tables by hand."""
+def lines(tmp_path: Path, first: str) -> Lines:
+    """What is said of some tables by hand, below those of a program that are of their code."""
 
     def told(tables: str) -> list[str]:
         results = tmp_path / "benchmarks" / "RESULTS.md"
         results.parent.mkdir(exist_ok=True)
-        results.write_text(f"# Costs\n\n### By a program\n\n## By hand\n{tables}")
+        results.write_text(f"# Costs\n\n<!-- of {first}: measured.py -->\n\n## By hand\n{tables}")
         return list(stale(results))
 
     return told
@@ -64,6 +65,16 @@ def test_other_code_makes_no_table_stale(tmp_path: Path, first: str, lines: Line
     both = TABLE.format("Both", first, "code")
     assert lines(scores) == []
     assert lines(scores + both) == [f"Both: 1 commit has changed code since {first}"]
+
+
+def test_tables_that_a_program_writes_have_one_mark(tmp_path: Path, first: str) -> None:
+    results = tmp_path / "benchmarks" / "RESULTS.md"
+    results.parent.mkdir()
+    results.write_text(f"# Costs\n\n<!-- of {first}: code -->\n\n| a |\n\n## By hand\n")
+    assert list(stale(results)) == []
+    _commit(tmp_path, "code/other.py", "2")
+    told = f"What make bench writes: 1 commit has changed code since {first}"
+    assert list(stale(results)) == [told]
 
 
 def test_table_that_cannot_be_told_is_listed(first: str, lines: Lines) -> None:
