@@ -180,15 +180,15 @@ def test_a_killed_driver_goes_on(toy: str, tmp_path: Path) -> None:
     assert driver.stdin is not None
     until = time.monotonic() + 240
     while not state.exists() and time.monotonic() < until:
-        lines += ["\t".join(pair) for pair in PAIRS[:20]]
-        driver.stdin.write("".join(f"{line}\n" for line in lines[-20:]).encode())
+        lines += ["\t".join(pair) for pair in PAIRS[:100]]
+        driver.stdin.write("".join(f"{line}\n" for line in lines[-100:]).encode())
         driver.stdin.flush()
         time.sleep(0.2)
     driver.kill()
     driver.communicate()
     assert state.exists()
     saved = state.read_bytes()
-    text = "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[20:])])
+    text = "\n".join([*lines, *("\t".join(pair) for pair in PAIRS[100:])])
     file = tmp_path / "pairs.tsv"
     file.write_text(text, encoding="utf-8")
     table = (
