@@ -29,8 +29,13 @@ TIMES = "<!-- times by make bench -->"
 END = "<!-- these were the times -->"
 ATTNSCAN = str(Path(sys.executable).with_name("attnscan"))
 MEASURED = [
-    *("attnscan/cli", "attnscan/model", "attnscan/scan", "attnscan/scoring"),
-    *("attnscan/inputs/data/pairs.csv", "benchmarks/run.py", "benchmarks/scan.py"),
+    "attnscan/cli",
+    "attnscan/model",
+    "attnscan/scan",
+    "attnscan/scoring",
+    "attnscan/inputs/data/pairs.csv",
+    "benchmarks/run.py",
+    "benchmarks/scan.py",
 ]
 """What times depend on: they are stale once any of it changes."""
 BY_HAND = "\n## By hand\n"  # where what other scripts printed begins
